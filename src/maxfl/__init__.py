@@ -1,0 +1,38 @@
+"""Federated learning that keeps its clients: the public names."""
+
+from maxfl import appeal
+from maxfl.algorithms import ALGORITHMS, Algorithm, fedavg, maxfl
+from maxfl.errors import InputError
+from maxfl.federation import Decoding, Federation, Samples, federation
+from maxfl.history import History
+from maxfl.layout import use_all_cores
+from maxfl.model import Model, mlp
+from maxfl.participation import decline, everyone, opt_out
+from maxfl.requirement import custom, fixed, solo
+from maxfl.simulation import Simulation, Training, simulate
+
+__all__ = [
+    "ALGORITHMS",
+    "Algorithm",
+    "Decoding",
+    "Federation",
+    "History",
+    "InputError",
+    "Model",
+    "Samples",
+    "Simulation",
+    "Training",
+    "appeal",
+    "custom",
+    "decline",
+    "everyone",
+    "federation",
+    "fedavg",
+    "fixed",
+    "maxfl",
+    "mlp",
+    "opt_out",
+    "simulate",
+    "solo",
+    "use_all_cores",
+]

@@ -1,0 +1,137 @@
+"""The contract of a method: what it changes of FedAvg, and nothing else.
+
+A round, for every method (the engine does all of it but the named functions):
+
+    sample a cohort; each client k of it
+        q_k      = weight(hyper, server, client)
+        u_k, s_k = local(hyper, server, memory_k, client)      train from the server's model
+    total        = Σ_k q_k u_k,  Σ_k q_k                       all that leaves the clients
+    d, state     = server(hyper, server, total, cohort)
+    w           ← w − η_g d
+
+The server sees sums: they stream over chunks of clients and devices without storing one update
+per client, and they are just what secure aggregation reveals in a real federation.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from maxfl.model import Params
+
+Pytree = Any
+
+
+class Client(NamedTuple):
+    """What one client knows in a round.
+
+    Attributes:
+        index: Its number in the federation, int.
+        size: Number of its training samples n_k, int.
+        loss: F_k(w), mean loss of the server's model over all its training data.
+        requirement: ρ_k, the loss that the model must beat.
+    """
+
+    index: Array
+    size: Array
+    loss: Array
+    requirement: Array
+
+
+class Work(NamedTuple):
+    """What a client can do with its data in a round.
+
+    Attributes:
+        gradient: ``gradient(params, draw) -> grads``: gradient of the loss on its minibatch
+            number ``draw``. Equal numbers give equal minibatches, whatever the method.
+        steps: τ, the number of local steps.
+        learning_rate: η_l.
+    """
+
+    gradient: Callable[[Params, Array], Params]
+    steps: int
+    learning_rate: Array
+
+
+class Server(NamedTuple):
+    """The global model, and what the server of a method keeps beside it."""
+
+    params: Params
+    state: Pytree
+
+
+class Cohort(NamedTuple):
+    """The m clients asked in a round, each field with a leading axis m.
+
+    Attributes:
+        index: Client numbers, int[m]. Distinct.
+        took_part: Whether each answered, bool[m]. Others have weight 0.
+        loss: F_k(w), float[m].
+        requirement: ρ_k, float[m].
+        weight: q_k as reported, float[m].
+    """
+
+    index: Array
+    took_part: Array
+    loss: Array
+    requirement: Array
+    weight: Array
+
+
+class Total(NamedTuple):
+    """Sums over the clients that took part: Σ q_k u_k (shaped like one update) and Σ q_k."""
+
+    update: Pytree
+    weight: Array
+
+
+class Algorithm(NamedTuple):
+    """A method. Build it by ``fedavg()._replace(...)`` of what differs.
+
+    Attributes:
+        name: As in the registry and in tables.
+        hyper: Its numbers, a NamedTuple of scalars, or of arrays [configurations] in a sweep.
+        init: ``init(params, clients) -> state``: what the server keeps beside the model.
+        memory: ``memory(params) -> memory``: what a client keeps between rounds, at the start.
+        weight: ``weight(hyper, server, client) -> q``, not negative.
+        local: ``local(hyper, server, memory, client, work) -> (update, memory)``.
+        server: ``server(hyper, server, total, cohort) -> (direction, state)``.
+    """
+
+    name: str
+    hyper: Pytree
+    init: Callable[[Params, int], Pytree]
+    memory: Callable[[Params], Pytree]
+    weight: Callable[[Pytree, Server, Client], Array]
+    local: Callable[[Pytree, Server, Pytree, Client, Work], tuple[Pytree, Pytree]]
+    server: Callable[[Pytree, Server, Total, Cohort], tuple[Params, Pytree]]
+
+
+def descend(
+    params: Params, gradient: Callable[[Params, Array], Params], steps: int, learning_rate: Array
+) -> Params:
+    """Plain SGD: w ← w − η_l g(w, r) for r = 0 .. τ − 1."""
+
+    def step(r: Array, w: Params) -> Params:
+        return jax.tree.map(lambda p, g: p - learning_rate * g, w, gradient(w, r))
+
+    return jax.lax.fori_loop(0, steps, step, params)
+
+
+def difference(before: Params, after: Params) -> Params:
+    """Δ = w − w_k, leaf by leaf."""
+    return jax.tree.map(lambda w, v: w - v, before, after)
+
+
+def average(total: Total, epsilon: float | Array = 0.0) -> Pytree:
+    """Σ q_k u_k / (Σ q_k + ε); zero, so that the model stays, when no weight was given at all.
+
+    Works on NumPy and JAX arrays alike: a Flower server calls it with the sums it received.
+    """
+    denominator = total.weight + epsilon
+    given = denominator > 0
+    scale = jnp.where(given, 1.0 / jnp.where(given, denominator, 1.0), 0.0)
+    return jax.tree.map(lambda u: u * scale, total.update)

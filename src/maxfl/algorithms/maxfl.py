@@ -1,0 +1,54 @@
+"""MaxFL: the model that appeals to as many clients as possible.
+
+Cho et al., "Maximizing Global Model Appeal in Federated Learning", TMLR 2024, algorithm 1.
+
+    q_k = s(1 − s),  s = σ((F_k(w) − ρ_k)/T),   w ← w − η_g · Σ q_k Δ_k / (Σ q_k + ε)
+
+It differs from FedAvg in the weight, and in ε below the fraction. T = 1 is the paper. A client far
+below its requirement is content, one far above it is out of reach: both get a weight near 0.
+The printed algorithm says q = σ(·); we take eq. 4's s(1 − s), the gradient (docs/paper.md).
+"""
+
+from typing import Any, NamedTuple
+
+from jax import Array
+from jax.typing import ArrayLike
+
+from maxfl import appeal
+from maxfl.algorithms.contract import Algorithm, Client, Cohort, Server, Total, average
+from maxfl.algorithms.fedavg import fedavg
+from maxfl.model import Params
+
+
+class Hyper(NamedTuple):
+    """Numbers of MaxFL.
+
+    Attributes:
+        temperature: T, the width of the sigmoid in units of the loss.
+        epsilon: ε, which keeps a round of clients with tiny weights from taking a full step.
+    """
+
+    temperature: ArrayLike = 1.0
+    epsilon: ArrayLike = 1e-3
+
+
+def weight(hyper: Hyper, server: Server, client: Client) -> Array:  # noqa: ARG001
+    """q_k = s(1 − s) of the gap between loss and requirement, eq. 4."""
+    return appeal.weight(client.loss, client.requirement, hyper.temperature)
+
+
+def server(hyper: Hyper, server: Server, total: Total, cohort: Cohort) -> tuple[Params, Any]:  # noqa: ARG001
+    """Direction: Σ q_k Δ_k / (Σ q_k + ε), the adaptive server learning rate of section 3."""
+    return average(total, hyper.epsilon), server.state
+
+
+def maxfl(temperature: ArrayLike = 1.0, epsilon: ArrayLike = 1e-3) -> Algorithm:
+    """MaxFL, the model that appeals to as many clients as possible.
+
+    Args:
+        temperature: T, the width of the sigmoid in units of the loss; 1 is the paper.
+        epsilon: ε, added to the sum of the weights.
+    """
+    return fedavg()._replace(
+        name="maxfl", hyper=Hyper(temperature, epsilon), weight=weight, server=server
+    )

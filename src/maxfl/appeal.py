@@ -1,0 +1,60 @@
+"""The heart of the method: from a client's loss and requirement to its weight and its choice.
+
+Cho et al., "Maximizing Global Model Appeal in Federated Learning", TMLR 2024. With the loss
+F_k(w) of client k and its requirement ρ_k,
+
+    gap        g_k = F_k(w) − ρ_k
+    objective  F̃(w) = 1/M Σ_k σ(g_k / T)
+    weight     q_k = s(1 − s),  s = σ(g_k / T)          (eq. 4; in (0, ¼], largest at g_k = 0)
+    appeal     1/M Σ_k 1{F_k(w) < ρ_k}                  (definition 1)
+
+T is a temperature; T = 1 is the paper. ∇F̃ = 1/(M·T) Σ_k q_k ∇F_k; the factor 1/T is left to the
+server's learning rate, since the update is divided by Σ q_k anyway.
+
+Every function is pure, works elementwise on arrays of any shape, and takes NumPy and JAX arrays
+alike: the simulation traces them, a Flower client calls them on plain floats.
+"""
+
+from typing import Any, TypeVar
+
+import numpy as np
+
+Array = TypeVar("Array", bound=Any)
+"""A NumPy or JAX array, or a float; what goes in comes out."""
+
+
+def _namespace(x: Any) -> Any:
+    """Return the module (numpy or jax.numpy) that ``x`` computes with."""
+    return x.__array_namespace__() if hasattr(x, "__array_namespace__") else np
+
+
+def sigmoid(x: Array) -> Array:
+    """σ(x), without overflow at any x and with the right derivative everywhere."""
+    return 0.5 * (1.0 + _namespace(x).tanh(0.5 * x))
+
+
+def objective(loss: Array, requirement: Array, temperature: float | Array = 1.0) -> Array:
+    """Relaxed dissatisfaction of each client, σ((F_k − ρ_k)/T); its mean is F̃(w), eq. 3."""
+    return sigmoid((loss - requirement) / temperature)
+
+
+def weight(loss: Array, requirement: Array, temperature: float | Array = 1.0) -> Array:
+    """Aggregation weight q_k = s(1 − s) of each client, eq. 4.
+
+    With e = exp(−|g|/T), s(1 − s) = e/(1 + e)². This form keeps its relative precision far from
+    the requirement, where 1 − s would round to zero, and never overflows.
+    """
+    gap = (loss - requirement) / temperature
+    xp = _namespace(gap)
+    e = xp.exp(-xp.abs(gap))
+    return e / (1.0 + e) ** 2
+
+
+def appealing(loss: Array, requirement: Array) -> Array:
+    """Whether the model meets each client's requirement: strictly smaller loss, definition 1."""
+    return loss < requirement
+
+
+def preferred(satisfied: Array, global_value: Array, solo_value: Array) -> Array:
+    """Value of the model that each client would use: the global one where it is satisfied."""
+    return _namespace(satisfied).where(satisfied, global_value, solo_value)

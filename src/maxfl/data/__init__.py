@@ -1,0 +1,1 @@
+"""Data sets, and ways to split them over clients."""

@@ -1,0 +1,37 @@
+"""The one exception for input that a user can mend, and the checks that raise it."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+
+class InputError(ValueError):
+    """Something given by the user is wrong; the message says what, where, and what to do."""
+
+
+def check_number(
+    name: str,
+    value: ArrayLike,
+    *,
+    least: float = -np.inf,
+    above: float = -np.inf,
+    below: float = np.inf,
+    whole: bool = False,
+) -> None:
+    """Refuse a number, or an array of numbers, that is not finite or outside its range."""
+    try:
+        numbers = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} = {value!r} is not a number") from None
+    wanted = [
+        f"at least {least:g}" if np.isfinite(least) else "",
+        f"above {above:g}" if np.isfinite(above) else "",
+        f"below {below:g}" if np.isfinite(below) else "",
+    ]
+    kind = "a whole number" if whole else "a finite number"
+    bad = ~np.isfinite(numbers) | (numbers < least) | (numbers <= above) | (numbers >= below)
+    if whole:
+        bad |= numbers != np.floor(numbers)
+    if bad.any():
+        bounds = " and ".join(filter(None, wanted))
+        first = np.atleast_1d(numbers)[np.atleast_1d(bad)][0]
+        raise InputError(f"{name} = {first:g}: want {kind}{' ' + bounds if bounds else ''}")

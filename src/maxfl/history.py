@@ -1,0 +1,109 @@
+"""What happened in a run, client by client, and the figures that derive from it."""
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxfl import appeal
+from maxfl.model import Params
+from maxfl.requirement import Solo, Thresholds
+from maxfl.spec import Asked, Evaluation
+
+Floats = NDArray[np.float32]
+Reading = Literal["held-out", "training", "literal"]
+Group = Literal["seen", "unseen", "all"]
+
+READINGS: dict[Reading, str] = {
+    "held-out": "held-out loss against the solo model's held-out loss, f_k(w) < f_k(ŵ_k)",
+    "training": "training loss against the requirement, F_k(w) < ρ_k: what a client can act on",
+    "literal": "held-out loss against the requirement, f_k(w) < ρ_k",
+}
+"""The three readings of GM-Appeal; the paper's text allows each."""
+
+
+class History(NamedTuple):
+    """A finished sweep (or part of one) of C configurations on K clients.
+
+    Attributes:
+        rounds: Rounds done at each evaluation, int[E]; the first is 0, the untrained model.
+        is_seen: Whether each client takes part in training, bool[K].
+        evaluation: What each client saw of the model, [C, E, K] each.
+        asked: Who was asked in each round, [C, T, m] each.
+        solo: The solo models' results, [C, K] each.
+        thresholds: Requirements, [C, K] each.
+        params: The final global model, leading axis C.
+    """
+
+    rounds: NDArray[np.int64]
+    is_seen: NDArray[np.bool_]
+    evaluation: Evaluation
+    asked: Asked
+    solo: Solo
+    thresholds: Thresholds
+    params: Params
+
+    def satisfied(self, reading: Reading = "held-out") -> NDArray[np.bool_]:
+        """Whether the model meets each client's requirement, bool[C, E, K]."""
+        loss, bar = {
+            "held-out": (self.evaluation.test_loss, self.thresholds.test),
+            "training": (self.evaluation.train_loss, self.thresholds.train),
+            "literal": (self.evaluation.test_loss, self.thresholds.train),
+        }[reading]
+        return appeal.appealing(np.asarray(loss), np.asarray(bar)[:, None, :])
+
+    def gm_appeal(self, clients: Group = "seen", reading: Reading = "held-out") -> Floats:
+        """Share of clients whose requirement the model meets, float[C, E]."""
+        return self.mean(self.satisfied(reading), clients)
+
+    def accuracy(self, clients: Group = "seen") -> Floats:
+        """Mean test accuracy of the global model, float[C, E]."""
+        return self.mean(self.evaluation.test_accuracy, clients)
+
+    def preferred_accuracy(self, clients: Group = "seen", reading: Reading = "held-out") -> Floats:
+        """Mean test accuracy of the model each client would use, float[C, E]."""
+        chosen = appeal.preferred(
+            self.satisfied(reading),
+            self.evaluation.test_accuracy,
+            np.asarray(self.solo.test_accuracy)[:, None, :],
+        )
+        return self.mean(chosen, clients)
+
+    def solo_accuracy(self, clients: Group = "seen") -> Floats:
+        """Mean test accuracy of the models that clients train alone, float[C]."""
+        return self.mean(np.asarray(self.solo.test_accuracy), clients)
+
+    def willing_share(self, clients: Group = "seen") -> Floats:
+        """Share of clients that would take part in the next round, float[C, E]."""
+        return self.mean(self.evaluation.willing, clients)
+
+    def mean(self, values: Any, clients: Group = "seen") -> Floats:
+        """Mean over a group of clients, the last axis; NaN for a group without clients."""
+        group = {"seen": self.is_seen, "unseen": ~self.is_seen, "all": np.full_like(self.is_seen, 1)}
+        chosen = np.asarray(values, np.float32)[..., group[clients]]
+        if chosen.shape[-1] == 0:
+            return np.full(chosen.shape[:-1], np.nan, np.float32)
+        return np.asarray(chosen.mean(-1), np.float32)
+
+    def sampled(self) -> NDArray[np.bool_]:
+        """Whether each client took part in the round that led to each evaluation, bool[C, E, K].
+
+        Round 0, the untrained model, has nobody.
+        """
+        configurations, evaluations = len(self.asked.index), len(self.rounds)
+        flags = np.zeros((configurations, evaluations, len(self.is_seen)), bool)
+        for e, done in enumerate(self.rounds):
+            if done > 0:
+                index, took_part = self.asked.index[:, done - 1], self.asked.took_part[:, done - 1]
+                c, slot = np.nonzero(took_part)
+                flags[c, e, index[c, slot]] = True
+        return flags
+
+    def failed(self) -> NDArray[np.bool_]:
+        """Whether each configuration diverged: a loss that is not finite, bool[C]."""
+        return np.asarray(~np.isfinite(self.evaluation.train_loss).all((1, 2)))
+
+    def stalled_from(self) -> NDArray[np.int64]:
+        """First round from which nobody ever took part again, int[C]; T if the last had some."""
+        active = np.asarray(self.asked.took_part).any(-1)
+        return np.where(active, np.arange(1, active.shape[1] + 1), 0).max(1, initial=0)

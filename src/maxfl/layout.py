@@ -1,0 +1,65 @@
+"""How the work of a run is laid out on the hardware; no result depends on it but by rounding."""
+
+import os
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+SWEEP = "sweep"
+CLIENT = "client"
+
+
+class Layout(NamedTuple):
+    """Devices, and how many things each of them does at once.
+
+    Attributes:
+        mesh: Devices along two axes: configurations of a sweep, and clients of a round.
+        configurations_at_once: Configurations vectorised on one device; the rest follow in turn.
+        clients_at_once: Clients vectorised on one device; the rest follow in turn.
+    """
+
+    mesh: jax.sharding.Mesh
+    configurations_at_once: int
+    clients_at_once: int
+
+
+def use_all_cores() -> None:
+    """Let JAX see one device per CPU core. Call it before JAX computes anything."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    jax.config.update("jax_num_cpu_devices", cores or 1)
+
+
+def layout(
+    configurations: int,
+    cohort: int,
+    *,
+    devices: list[Any] | None = None,
+    at_once: int | None = None,
+) -> Layout:
+    """Choose a layout.
+
+    Configurations or clients are spread over the devices, whichever leaves fewer of them idle.
+    On a CPU each core works through its share one after another, which keeps one model's weights
+    in its cache and measured faster than batches; an accelerator takes as many as there are.
+
+    Args:
+        configurations: Number of configurations of the sweep.
+        cohort: Clients asked in a round.
+        devices: By default all of JAX's.
+        at_once: Most clients or configurations vectorised on one device.
+    """
+    devices = jax.devices() if devices is None else devices
+    n = len(devices)
+    by_sweep = _idle(configurations, n) <= _idle(cohort, n)
+    shape = (n, 1) if by_sweep else (1, n)
+    mesh = jax.sharding.Mesh(np.array(devices).reshape(shape), (SWEEP, CLIENT))
+    if at_once is None:
+        at_once = 1 if devices[0].platform == "cpu" else 1024
+    return Layout(mesh, min(at_once, configurations), min(at_once, cohort))
+
+
+def _idle(items: int, devices: int) -> float:
+    """Share of the devices' turns that have nothing to do."""
+    turns = -(-items // devices)
+    return 1 - items / (turns * devices)

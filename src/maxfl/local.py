@@ -1,0 +1,90 @@
+"""What a client does with its own data: draw a minibatch, take its gradient, measure its loss."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+
+from maxfl.federation import Decoding, Samples
+from maxfl.model import Model, Params
+from maxfl.randomness import Purpose, fold
+
+LOSS_CHUNK = 256
+"""Samples per step when one client's loss is measured: small, since clients often are."""
+
+
+class Score(NamedTuple):
+    """Mean loss and accuracy of one model on samples of one client, or of each of K clients."""
+
+    loss: Array
+    accuracy: Array
+
+
+def decode(decoding: Decoding, x: Array) -> Array:
+    """Model input of stored features, float32."""
+    return (x.astype(jnp.float32) - decoding.shift) * decoding.scale
+
+
+def sample_losses(model: Model, params: Params, x: Array, y: Array) -> tuple[Array, Array]:
+    """Cross-entropy and correctness of each sample, float32[n] each, in evaluation mode."""
+    logits = model.apply(params, x)
+    losses = optax.softmax_cross_entropy_with_integer_labels(logits, y)
+    return losses, (jnp.argmax(logits, axis=-1) == y).astype(jnp.float32)
+
+
+def batch_gradient(
+    model: Model,
+    decoding: Decoding,
+    train: Samples,
+    client: Array,
+    batch_size: int,
+    key: Array,
+    params: Params,
+    draw: Array,
+) -> Params:
+    """Gradient of the mean loss on minibatch number ``draw`` of a client.
+
+    The minibatch is offset + randint(0, n_k): drawn with replacement, so a client of any size,
+    one sample or ten thousand, gives batches of one shape without padding.
+    """
+    start, end = train.offsets[client], train.offsets[client + 1]
+    rows = start + jax.random.randint(fold(key, Purpose.BATCH, draw), (batch_size,), 0, end - start)
+    x, y = decode(decoding, train.x[rows]), train.y[rows]
+
+    def mean_loss(w: Params) -> Array:
+        logits = model.apply(w, x, fold(key, Purpose.DROPOUT, draw))
+        return optax.softmax_cross_entropy_with_integer_labels(logits, y).mean()
+
+    return jax.grad(mean_loss)(params)
+
+
+def client_score(
+    model: Model, decoding: Decoding, samples: Samples, client: Array, params: Params
+) -> Score:
+    """Mean loss and accuracy of a model on all of one client's samples.
+
+    A loop of as many chunks as the client fills: time follows its size and nothing is padded.
+    """
+    start, end = samples.offsets[client], samples.offsets[client + 1]
+    total = len(samples.y)
+    size = min(LOSS_CHUNK, total)
+
+    def chunk(carry: tuple[Array, Score]) -> tuple[Array, Score]:
+        position, sums = carry
+        # Near the end of the arrays the window slides back and the mask skips what was counted.
+        window = jnp.minimum(position, total - size)
+        rows = window + jnp.arange(size)
+        own = (rows >= position) & (rows < end)
+        x = jax.lax.dynamic_slice_in_dim(samples.x, window, size)
+        y = jax.lax.dynamic_slice_in_dim(samples.y, window, size)
+        losses, hits = sample_losses(model, params, decode(decoding, x), y)
+        return position + size, Score(
+            sums.loss + jnp.where(own, losses, 0.0).sum(),
+            sums.accuracy + jnp.where(own, hits, 0.0).sum(),
+        )
+
+    zero = jnp.zeros((), jnp.float32)
+    _, sums = jax.lax.while_loop(lambda c: c[0] < end, chunk, (start, Score(zero, zero)))
+    return Score(sums.loss / (end - start), sums.accuracy / (end - start))

@@ -1,0 +1,83 @@
+"""A model is a pair of pure functions; ``mlp`` is the one of the paper."""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+Params = Any
+"""A pytree of float arrays."""
+
+
+class Apply(Protocol):
+    """Logits [n, classes] of inputs [n, ...]; a key means training mode (dropout on)."""
+
+    def __call__(self, params: Params, x: Array, key: Array | None = None) -> Array: ...
+
+
+class Model(NamedTuple):
+    """Any model: how to draw its parameters, and how to apply them.
+
+    Attributes:
+        init: ``init(key) -> params``.
+        apply: ``apply(params, x, key=None) -> logits``; with a key, training mode.
+    """
+
+    init: Callable[[Array], Params]
+    apply: Apply
+
+
+class Layer(NamedTuple):
+    """A dense layer: weight [inputs, outputs], bias [outputs]."""
+
+    weight: Array
+    bias: Array
+
+
+@functools.cache
+def mlp(inputs: int, hidden: tuple[int, ...], classes: int, dropout: float = 0.5) -> Model:
+    """Multi-layer perceptron with ReLU, and dropout after the first hidden layer.
+
+    Weights and biases start uniform in ±1/√inputs, as in the framework that the paper used.
+    Cached, so that equal arguments give one model and one compiled program.
+
+    Args:
+        inputs: Number of features; inputs of any shape are flattened.
+        hidden: Units of the hidden layers, for instance (64, 30).
+        classes: Number of logits.
+        dropout: Share of the first hidden layer's units dropped in training.
+    """
+    widths = (inputs, *hidden, classes)
+
+    def init(key: Array) -> tuple[Layer, ...]:
+        keys = jax.random.split(key, len(widths) - 1)
+        return tuple(_dense(k, n, m) for k, n, m in zip(keys, widths, widths[1:], strict=False))
+
+    def apply(params: tuple[Layer, ...], x: Array, key: Array | None = None) -> Array:
+        h = x.reshape(len(x), -1)
+        for depth, layer in enumerate(params[:-1]):
+            h = jax.nn.relu(h @ layer.weight + layer.bias)
+            if depth == 0 and key is not None and dropout > 0:
+                h = _drop(key, h, dropout)
+        return h @ params[-1].weight + params[-1].bias
+
+    return Model(init, apply)
+
+
+def _dense(key: Array, inputs: int, outputs: int) -> Layer:
+    bound = 1 / math.sqrt(inputs)
+    for_weight, for_bias = jax.random.split(key)
+    return Layer(
+        jax.random.uniform(for_weight, (inputs, outputs), minval=-bound, maxval=bound),
+        jax.random.uniform(for_bias, (outputs,), minval=-bound, maxval=bound),
+    )
+
+
+def _drop(key: Array, h: Array, rate: float) -> Array:
+    """Zero a share of the units and scale the others up, so that the mean stays."""
+    kept = jax.random.bernoulli(key, 1 - rate, h.shape)
+    return jnp.where(kept, h / (1 - rate), 0.0)

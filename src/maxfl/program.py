@@ -1,0 +1,196 @@
+"""The compiled programs: start a federation, train clients alone, run a block of rounds.
+
+Each works on all configurations of a sweep (leading axis C) under one ``shard_map``:
+configurations along one axis of the devices, clients along the other.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.sharding import PartitionSpec
+
+from maxfl.algorithms.contract import Client, Server, descend
+from maxfl.evaluation import evaluate, owners
+from maxfl.layout import CLIENT, SWEEP
+from maxfl.local import batch_gradient, client_score
+from maxfl.participation import willing
+from maxfl.randomness import Purpose, key
+from maxfl.requirement import Solo
+from maxfl.rounds import all_losses, run_round
+from maxfl.spec import Asked, Data, Evaluation, Numbers, Spec, State
+
+SKIP = -1
+"""In a plan: no rounds and no evaluation, so that a shorter last block needs no new program."""
+
+EACH, ALIKE = PartitionSpec(SWEEP), PartitionSpec()
+
+T = TypeVar("T")
+
+
+@partial(jax.jit, static_argnums=0)
+def start(spec: Spec, data: Data, numbers: Numbers) -> State:
+    """State before the first round, for every configuration."""
+
+    def one(data: Data, own: Numbers) -> State:
+        params = spec.model.init(key(own.seed, Purpose.INIT))
+        server = Server(params, spec.algorithm.init(params, spec.seen))
+        memory = jax.tree.map(
+            lambda leaf: jnp.broadcast_to(leaf, (spec.seen, *jnp.shape(leaf))),
+            spec.algorithm.memory(params),
+        )
+        loss = all_losses(spec, data, owners(data.train), server) if spec.watches else ()
+        return State(server, memory, loss)
+
+    def shard(data: Data, numbers: Numbers) -> State:
+        return _map(partial(one, data), numbers, spec.layout.configurations_at_once)
+
+    return _shard(spec, shard, (ALIKE, EACH), EACH)(data, numbers)
+
+
+@partial(jax.jit, static_argnums=0)
+def train_alone(spec: Spec, data: Data, seed: Array, local_lr: Array, clients: Array) -> Solo:
+    """Every given client trains a model of its own, float32[C, n]; the models are not kept."""
+
+    def one(data: Data, seed: Array, local_lr: Array, k: Array) -> Solo:
+        gradient = partial(
+            *(batch_gradient, spec.model, data.decoding, data.train, k, spec.batch_size),
+            key(seed, Purpose.SOLO_TRAINING, k),
+        )
+        fresh = spec.model.init(key(seed, Purpose.SOLO_INIT, k))
+        params = descend(fresh, gradient, spec.solo_steps, local_lr)
+        train = client_score(spec.model, data.decoding, data.train, k, params)
+        test = client_score(spec.model, data.decoding, data.test, k, params)
+        return Solo(train.loss, test.loss, test.accuracy)
+
+    def shard(data: Data, seed: Array, local_lr: Array, clients: Array) -> Solo:
+        def configuration(own: tuple[Array, Array]) -> Solo:
+            return _map(partial(one, data, *own), clients, spec.layout.clients_at_once)
+
+        return _map(configuration, (seed, local_lr), spec.layout.configurations_at_once)
+
+    specs = (ALIKE, EACH, EACH, PartitionSpec(CLIENT))
+    each_client = PartitionSpec(SWEEP, CLIENT)
+    return _shard(spec, shard, specs, each_client)(data, seed, local_lr, clients)
+
+
+@partial(jax.jit, static_argnums=0)
+def run_block(
+    spec: Spec,
+    data: Data,
+    numbers: Numbers,
+    requirement: Array,
+    state: State,
+    first: Array,
+    plan: Array,
+) -> tuple[State, Asked, Evaluation]:
+    """Run a block of rounds from round ``first`` on, for every configuration.
+
+    Args:
+        spec: What is compiled in.
+        data: The federation's arrays.
+        numbers: Leading axis C.
+        requirement: ρ, float32[C, K].
+        state: Leading axis C.
+        first: Number of rounds done before.
+        plan: int[P]: so many rounds, then an evaluation, P times; or ``SKIP``.
+
+    Returns:
+        The new state; who was asked, [C, P, period, m]; evaluations, [C, P, K].
+    """
+
+    def shard(
+        data: Data, numbers: Numbers, requirement: Array, state: State, first: Array, plan: Array
+    ) -> tuple[State, Asked, Evaluation]:
+        owner = owners(data.train), owners(data.test)
+
+        def configuration(
+            own: tuple[Numbers, Array, State],
+        ) -> tuple[State, Asked, Evaluation]:
+            numbers, rho, state = own
+
+            def period(carry: tuple[State, Array], rounds: Array) -> tuple[Any, Any]:
+                state, first = carry
+                state, asked = _rounds(spec, data, owner[0], numbers, rho, state, first, rounds)
+                first = first + jnp.maximum(rounds, 0)
+                look = partial(_evaluate, spec, data, owner, numbers, rho, first, state)
+                return (state, first), (asked, _if(rounds != SKIP, look))
+
+            (state, _), (asked, evaluation) = jax.lax.scan(period, (state, first), plan)
+            return state, asked, evaluation
+
+        own = numbers, requirement, state
+        return _map(configuration, own, spec.layout.configurations_at_once)
+
+    specs = (ALIKE, EACH, EACH, EACH, ALIKE, ALIKE)
+    return _shard(spec, shard, specs, EACH)(data, numbers, requirement, state, first, plan)
+
+
+def _rounds(
+    spec: Spec,
+    data: Data,
+    owner: Array,
+    numbers: Numbers,
+    rho: Array,
+    state: State,
+    first: Array,
+    count: Array,
+) -> tuple[State, Asked]:
+    """``count`` rounds of one configuration; who was asked, [period, m], the rest zeros."""
+
+    def one(i: Array, carry: tuple[State, Asked]) -> tuple[State, Asked]:
+        state, log = carry
+        state, asked = run_round(spec, data, owner, numbers, rho, first + i, state)
+        return state, jax.tree.map(lambda rows, row: rows.at[i].set(row), log, asked)
+
+    shape = (spec.period, spec.cohort)
+    log = Asked(jnp.zeros(shape, jnp.int32), jnp.zeros(shape, bool), jnp.zeros(shape))
+    return jax.lax.fori_loop(0, count, one, (state, log))
+
+
+def _evaluate(
+    spec: Spec,
+    data: Data,
+    owner: tuple[Array, Array],
+    numbers: Numbers,
+    rho: Array,
+    done: Array,
+    state: State,
+) -> Evaluation:
+    """Show the model to all K clients after ``done`` rounds."""
+    server = state.server
+    test = evaluate(spec.model, data.decoding, data.test, owner[1], server.params, CLIENT)
+    loss = state.loss if spec.watches else all_losses(spec, data, owner[0], server)
+    clients = Client(jnp.arange(len(rho)), jnp.diff(data.train.offsets), loss, rho)
+    weigh = partial(spec.algorithm.weight, numbers.hyper, server)
+    return Evaluation(
+        train_loss=loss,
+        test_loss=test.loss,
+        test_accuracy=test.accuracy,
+        willing=willing(spec.rule, numbers.presence, done, loss, rho),
+        weight=jax.vmap(weigh)(clients),
+    )
+
+
+def _if(condition: Array, function: Callable[[], T]) -> T:
+    """The function's value, or zeros without calling it."""
+    shapes = jax.eval_shape(function)
+    nothing = partial(jax.tree.map, lambda a: jnp.zeros(a.shape, a.dtype), shapes)
+    return jax.lax.cond(condition, function, nothing)
+
+
+def _map(function: Callable[..., Any], items: Any, at_once: int) -> Any:
+    """Map over the leading axis, so many at once. One at once adds no batch axis."""
+    if at_once == 1:
+        return jax.lax.map(function, items)
+    return jax.lax.map(function, items, batch_size=at_once)
+
+
+def _shard(spec: Spec, function: Callable[..., Any], specs: Any, out: Any) -> Callable[..., Any]:
+    # Every device along the client axis ends with the same values, by psum and all_gather; the
+    # static check cannot follow that through loops of unknown length.
+    mesh = spec.layout.mesh
+    return jax.shard_map(function, mesh=mesh, in_specs=specs, out_specs=out, check_vma=False)

@@ -1,0 +1,148 @@
+"""One round of one configuration: ask a cohort, train its clients, take the server's step."""
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from maxfl.algorithms.contract import Client, Cohort, Pytree, Server, Total, Work
+from maxfl.evaluation import evaluate
+from maxfl.layout import CLIENT
+from maxfl.local import batch_gradient, client_score
+from maxfl.participation import answers, sample, willing
+from maxfl.randomness import Purpose, key
+from maxfl.spec import Asked, Data, Numbers, Spec, State
+
+
+class Visit(NamedTuple):
+    """What comes back from one asked client: its weighted update, its report, its memory."""
+
+    total: Total
+    report: Cohort
+    memory: Pytree
+
+
+def all_losses(spec: Spec, data: Data, owner: Array, server: Server) -> Array:
+    """F_k(w) of all K clients, float32[K]."""
+    params = server.params
+    return evaluate(spec.model, data.decoding, data.train, owner, params, CLIENT).loss
+
+
+def run_round(
+    spec: Spec,
+    data: Data,
+    owner: Array,
+    numbers: Numbers,
+    requirement: Array,
+    round_: Array,
+    state: State,
+) -> tuple[State, Asked]:
+    """Run round ``round_`` (counted from 0). ``requirement`` is ρ, float32[K]."""
+    index, asked = _ask(spec, numbers, requirement, round_, state)
+    visit = partial(_visit, spec, data, numbers, requirement, round_, state)
+    total, cohort, memory = _visit_all(spec, visit, index, asked)
+    direction, kept = spec.algorithm.server(numbers.hyper, state.server, total, cohort)
+    params = jax.tree.map(lambda w, d: w - numbers.server_lr * d, state.server.params, direction)
+    server = Server(params, kept)
+    return State(
+        server,
+        _remember(state.memory, memory, cohort, spec.seen),
+        all_losses(spec, data, owner, server) if spec.watches else (),
+    ), Asked(cohort.index, cohort.took_part, cohort.weight)
+
+
+def _ask(
+    spec: Spec, numbers: Numbers, requirement: Array, round_: Array, state: State
+) -> tuple[Array, Array]:
+    """Sample the cohort: client numbers int[m], and which of them could be reached, bool[m]."""
+    available = jnp.ones(spec.seen, bool)
+    if spec.watches:
+        wants = willing(spec.rule, numbers.presence, round_, state.loss, requirement)
+        available = wants[: spec.seen]
+    sampling = key(numbers.seed, Purpose.SAMPLING, round_)
+    index, real = sample(sampling, available, spec.cohort)
+    absence = key(numbers.seed, Purpose.UNAVAILABLE, round_)
+    return index, real & answers(absence, numbers.presence, index)
+
+
+def _visit(
+    spec: Spec,
+    data: Data,
+    numbers: Numbers,
+    requirement: Array,
+    round_: Array,
+    state: State,
+    index: Array,
+    asked: Array,
+) -> Visit:
+    """Let one asked client measure the model, decide, and train."""
+    rho = requirement[index]
+    loss = (
+        state.loss[index]
+        if spec.watches
+        else client_score(spec.model, data.decoding, data.train, index, state.server.params).loss
+    )
+    took_part = asked & willing(spec.rule, numbers.presence, round_, loss, rho)
+    size = data.train.offsets[index + 1] - data.train.offsets[index]
+    client = Client(index, size, loss, rho)
+    draws = key(numbers.seed, Purpose.TRAINING, round_, index)
+    gradient = partial(
+        batch_gradient, spec.model, data.decoding, data.train, index, spec.batch_size, draws
+    )
+    work = Work(gradient, spec.local_steps, numbers.local_lr)
+    memory = jax.tree.map(lambda leaf: leaf[index], state.memory)
+
+    def train() -> tuple[Total, Pytree]:
+        weight = spec.algorithm.weight(numbers.hyper, state.server, client)
+        update, kept = spec.algorithm.local(numbers.hyper, state.server, memory, client, work)
+        return Total(jax.tree.map(lambda u: weight * u, update), weight), kept
+
+    def stay_away() -> tuple[Total, Pytree]:
+        nothing, _ = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(train))
+        return nothing, memory
+
+    total, kept = jax.lax.cond(took_part, train, stay_away)
+    return Visit(total, Cohort(index, took_part, loss, rho, total.weight), kept)
+
+
+def _visit_all(
+    spec: Spec, visit: partial[Visit], index: Array, asked: Array
+) -> tuple[Total, Cohort, Pytree]:
+    """Visit the cohort: this device takes its share, a few clients at once, and sums stream."""
+    devices, width = jax.lax.axis_size(CLIENT), spec.layout.clients_at_once
+    turns = -(-spec.cohort // (devices * width))
+    padding = (0, turns * width * devices - spec.cohort)
+    shape = (devices, turns, width)
+    # Placeholders at the end are never asked, so they take no part and cost no training.
+    mine = jax.lax.axis_index(CLIENT)
+    own_index = jnp.pad(index, padding).reshape(shape)[mine]
+    own_asked = jnp.pad(asked, padding).reshape(shape)[mine]
+
+    def turn(total: Total, chunk: tuple[Array, Array]) -> tuple[Total, tuple[Cohort, Pytree]]:
+        if width == 1:  # no batch axis of one, which would hide plain matrix products
+            seen = visit(chunk[0][0], chunk[1][0])
+            sums, rest = seen.total, jax.tree.map(lambda a: a[None], (seen.report, seen.memory))
+        else:
+            many = jax.vmap(visit)(*chunk)
+            sums, rest = jax.tree.map(lambda a: a.sum(0), many.total), (many.report, many.memory)
+        return jax.tree.map(jnp.add, total, sums), rest
+
+    shapes = jax.eval_shape(visit, own_index[0, 0], own_asked[0, 0]).total
+    zero = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
+    total, rest = jax.lax.scan(turn, zero, (own_index, own_asked))
+
+    def gather(leaf: Array) -> Array:
+        """[turns, width, ...] of every device to [m, ...], in the order of the cohort."""
+        everyone = jax.lax.all_gather(leaf, CLIENT)
+        return everyone.reshape(-1, *leaf.shape[2:])[: spec.cohort]
+
+    cohort, memory = jax.tree.map(gather, rest)
+    return jax.lax.psum(total, CLIENT), cohort, memory
+
+
+def _remember(memory: Pytree, fresh: Pytree, cohort: Cohort, seen: int) -> Pytree:
+    """Write back the memory of the clients that took part; others keep theirs."""
+    rows = jnp.where(cohort.took_part, cohort.index, seen)  # out of range: dropped
+    return jax.tree.map(lambda old, new: old.at[rows].set(new, mode="drop"), memory, fresh)

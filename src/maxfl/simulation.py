@@ -1,0 +1,326 @@
+"""The engine's host side: check everything first, then run block after block."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+
+from maxfl.algorithms.contract import Algorithm
+from maxfl.errors import InputError, check_number
+from maxfl.federation import Federation
+from maxfl.history import History
+from maxfl.layout import CLIENT, SWEEP, layout
+from maxfl.local import decode
+from maxfl.model import Model
+from maxfl.participation import Participation, everyone
+from maxfl.program import SKIP, run_block, start, train_alone
+from maxfl.requirement import Requirement, Solo, Thresholds, solo, thresholds
+from maxfl.spec import Asked, Data, Evaluation, Numbers, Spec, State
+
+Progress = Callable[[str, int, int], None]
+"""Called with (stage, done, total) while a run goes on."""
+
+SOLO_CHUNK = 128
+"""Clients per device that train alone in one call of the program."""
+
+
+class Training(NamedTuple):
+    """How the model is trained.
+
+    Attributes:
+        rounds: T.
+        cohort: m, clients asked in a round.
+        local_steps: τ, SGD steps of a client in a round.
+        batch_size: b.
+        local_lr: η_l; a number, or one per configuration.
+        server_lr: η_g; a number, or one per configuration.
+        evaluate_every: Rounds between two evaluations; the untrained and the final model are
+            always evaluated.
+        block: About so many rounds make one call of the compiled program; the host saves and
+            shows progress in between.
+    """
+
+    rounds: int = 200
+    cohort: int = 5
+    local_steps: int = 30
+    batch_size: int = 32
+    local_lr: ArrayLike = 0.05
+    server_lr: ArrayLike = 1.0
+    evaluate_every: int = 5
+    block: int = 20
+
+
+class Prepared(NamedTuple):
+    """What is known before the first round, [C, K] each."""
+
+    solo: Solo
+    thresholds: Thresholds
+
+
+class Block(NamedTuple):
+    """What one call of the compiled program gave, on the host.
+
+    Attributes:
+        rounds: Rounds done at each of its evaluations, int[P].
+        evaluation: [C, P, K] each.
+        asked: [C, rounds of the block, m] each.
+    """
+
+    rounds: Any
+    evaluation: Evaluation
+    asked: Asked
+
+
+class Simulation:
+    """A federation ready to be trained, once or as a sweep over C configurations.
+
+    Any number that is a one-dimensional array, of the training, the algorithm, the requirement,
+    the participation, or the seed, makes a sweep: arrays have one length C and are read side by
+    side (configuration c takes entry c of each). All of it is checked here, before any training.
+    """
+
+    def __init__(
+        self,
+        federation: Federation,
+        model: Model,
+        algorithm: Algorithm,
+        training: Training | None = None,
+        *,
+        requirement: Requirement | None = None,
+        participation: Participation | None = None,
+        seed: ArrayLike = 0,
+        devices: list[Any] | None = None,
+        at_once: int | None = None,
+    ) -> None:
+        self.federation = federation
+        self.training = training = training or Training()
+        self.requirement = requirement or solo()
+        participation = participation or everyone()
+        _check_training(training, federation)
+        _check_model(model, federation)
+        check_number("seed", seed, least=0, below=2**32, whole=True)
+        self._given = _arrays(
+            Numbers(
+                *(seed, training.local_lr, training.server_lr),
+                *(algorithm.hyper, participation.presence),
+            )
+        )
+        self.configurations = _count((self._given, _arrays(self.requirement._replace(rule=None))))
+        here = layout(self.configurations, training.cohort, devices=devices, at_once=at_once)
+        alone = layout(1, federation.clients, devices=devices, at_once=at_once)
+        everywhere = jax.sharding.NamedSharding(here.mesh, jax.sharding.PartitionSpec())
+        self._data = jax.device_put(
+            Data(federation.train, federation.test, federation.decoding), everywhere
+        )
+        self._spec = Spec(
+            model=model,
+            algorithm=algorithm._replace(hyper=None),
+            rule=participation.rule,
+            seen=federation.seen,
+            cohort=training.cohort,
+            local_steps=training.local_steps,
+            batch_size=training.batch_size,
+            solo_steps=self.requirement.steps,
+            period=min(training.evaluate_every, training.rounds),
+            layout=here,
+        )
+        # Solo training depends on no method and no rule, so all of them share its program.
+        self._alone = self._spec._replace(
+            algorithm=None, rule=None, cohort=0, local_steps=0, period=0, layout=alone
+        )
+        self._width = -(-self.configurations // here.mesh.shape[SWEEP]) * here.mesh.shape[SWEEP]
+        self._numbers = jax.tree.map(self._wide, self._given)
+        self._numbers = self._numbers._replace(seed=self._wide(seed, np.uint32))
+
+    def prepare(self, progress: Progress | None = None) -> Prepared:
+        """Let every client train alone, and derive the requirements."""
+        # Configurations with one seed and one η_l have the same solo models: train them once.
+        pairs = np.stack([self._numbers.seed, self._numbers.local_lr.view(np.uint32)], axis=1)
+        _, first, inverse = np.unique(
+            pairs[: self.configurations], axis=0, return_index=True, return_inverse=True
+        )
+        own = self._numbers.seed[first], self._numbers.local_lr[first]
+        devices, clients = self._alone.layout.mesh.shape[CLIENT], self.federation.clients
+        width = min(SOLO_CHUNK, -(-clients // devices)) * devices
+        chunks = []
+        for begin in range(0, clients, width):
+            chunk = np.minimum(np.arange(begin, begin + width, dtype=np.int32), clients - 1)
+            results = train_alone(self._alone, self._data, *own, chunk)
+            chunks.append(jax.tree.map(np.asarray, results))
+            if progress:
+                progress("solo training", min(begin + width, clients), clients)
+        results = jax.tree.map(
+            lambda *parts: np.concatenate(parts, axis=1)[inverse.ravel(), :clients], *chunks
+        )
+        bars = thresholds(self.requirement, self.federation, results, self.configurations)
+        return Prepared(results, bars)
+
+    def start(self) -> State:
+        """State before the first round."""
+        return start(self._spec, self._data, self._numbers)
+
+    def blocks(
+        self, prepared: Prepared, state: State, done: int = 0
+    ) -> Iterator[tuple[State, Block]]:
+        """Train from the state after ``done`` blocks, giving state and results of each block."""
+        rho = self._wide_rows(prepared.thresholds.train)
+        for plan in self._plans()[done:]:
+            rounds = np.array([n for _, n in plan if n != SKIP])
+            first = plan[0][0]
+            lengths = np.array([n for _, n in plan], np.int32)
+            state, asked, evaluation = run_block(
+                self._spec, self._data, self._numbers, rho, state, np.int32(first), lengths
+            )
+            yield state, self._block(first, rounds, asked, evaluation)
+
+    def history(self, prepared: Prepared, blocks: Iterable[Block], state: State) -> History:
+        """Put the blocks of a run together."""
+        blocks = list(blocks)
+        evaluation, asked = (
+            jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *parts)
+            for parts in ([b.evaluation for b in blocks], [b.asked for b in blocks])
+        )
+        return History(
+            rounds=np.concatenate([b.rounds for b in blocks]),
+            is_seen=self.federation.is_seen,
+            evaluation=evaluation,
+            asked=asked,
+            solo=prepared.solo,
+            thresholds=prepared.thresholds,
+            params=jax.tree.map(self._narrow, state.server.params),
+        )
+
+    def block_count(self) -> int:
+        """Number of blocks of the whole run."""
+        return len(self._plans())
+
+    def describe(self) -> dict[str, Any]:
+        """Everything that a result depends on, as plain data."""
+        params = jax.eval_shape(self._spec.model.init, jax.random.key(0))
+        shapes = jax.tree_util.tree_flatten_with_path(params)[0]
+        rule = self.requirement.rule
+        return {
+            "federation": self.federation.digest(),
+            "model": {jax.tree_util.keystr(path): str(leaf.shape) for path, leaf in shapes},
+            "algorithm": {"name": self._spec.algorithm.name, **_plain(self._given.hyper)},
+            "training": _plain(self.training),
+            "requirement": _plain(self.requirement._replace(rule=None))
+            | ({"rule": getattr(rule, "__qualname__", "callable")} if rule else {}),
+            "participation": {"rule": str(self._spec.rule), **_plain(self._given.presence)},
+            "seed": np.asarray(self._given.seed).tolist(),
+        }
+
+    def _plans(self) -> list[list[tuple[int, int]]]:
+        """Blocks of periods (rounds done before, rounds to do); the first period does none."""
+        total, every = self.training.rounds, self.training.evaluate_every
+        starts = range(0, total, every)
+        periods = [(0, 0)] + [(begin, min(every, total - begin)) for begin in starts]
+        size = max(1, self.training.block // every)
+        blocks = [periods[i : i + size] for i in range(0, len(periods), size)]
+        blocks[-1] += [(total, SKIP)] * (size - len(blocks[-1]))
+        return blocks
+
+    def _block(self, first: int, rounds: Any, asked: Asked, evaluation: Evaluation) -> Block:
+        """Fetch a block's results, without what padding and unused room added."""
+        used = np.concatenate([np.arange(n) + p * self._spec.period for p, n in enumerate(rounds)])
+
+        def every_round(a: Any) -> Any:
+            flat = self._narrow(a).reshape(self.configurations, -1, self.training.cohort)
+            return flat[:, used]
+
+        return Block(
+            first + np.cumsum(rounds),
+            jax.tree.map(lambda a: self._narrow(a)[:, : len(rounds)], evaluation),
+            jax.tree.map(every_round, asked),
+        )
+
+    def _wide(self, number: ArrayLike, dtype: Any = np.float32) -> Any:
+        """A number as one per configuration, repeated to a multiple of the devices."""
+        return self._wide_rows(np.broadcast_to(np.asarray(number, dtype), self.configurations))
+
+    def _wide_rows(self, rows: Any) -> Any:
+        return rows[np.minimum(np.arange(self._width), self.configurations - 1)]
+
+    def _narrow(self, a: Any) -> Any:
+        return np.asarray(a)[: self.configurations]
+
+
+def simulate(
+    federation: Federation,
+    model: Model,
+    algorithm: Algorithm,
+    training: Training | None = None,
+    *,
+    progress: Progress | None = None,
+    **options: Any,
+) -> History:
+    """Train a federation in memory and return its history.
+
+    Options are those of ``Simulation``: requirement, participation, seed, devices, at_once.
+    """
+    simulation = Simulation(federation, model, algorithm, training, **options)
+    prepared = simulation.prepare(progress)
+    blocks, state = [], simulation.start()
+    for state, block in simulation.blocks(prepared, state):
+        blocks.append(block)
+        if progress:
+            progress("rounds", int(block.rounds[-1]), simulation.training.rounds)
+    return simulation.history(prepared, blocks, state)
+
+
+def _check_training(training: Training, federation: Federation) -> None:
+    for name in ("rounds", "cohort", "local_steps", "batch_size", "evaluate_every", "block"):
+        check_number(f"training.{name}", getattr(training, name), least=1, whole=True)
+    check_number("training.local_lr", training.local_lr, above=0)
+    check_number("training.server_lr", training.server_lr, above=0)
+    if training.cohort > federation.seen:
+        raise InputError(
+            f"training.cohort = {training.cohort}, but the federation has only {federation.seen} "
+            f"seen clients: ask at most that many in a round"
+        )
+
+
+def _check_model(model: Model, federation: Federation) -> None:
+    """Try the model on the shapes of the data, without computing anything."""
+    x = jax.eval_shape(decode, federation.decoding, federation.train.x[:2])
+    try:
+        params = jax.eval_shape(model.init, jax.random.key(0))
+        logits = jax.eval_shape(model.apply, params, x)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"the model can't be applied to features of shape {list(x.shape[1:])}: {error}"
+        ) from error
+    floats = all(jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in jax.tree.leaves(params))
+    if not floats:
+        raise InputError("the model has parameters that are not floats, which SGD can't train")
+    if logits.ndim != 2 or logits.shape[1] < federation.classes:
+        raise InputError(
+            f"the model gives outputs of shape {list(logits.shape)} for 2 samples; want "
+            f"[2, {federation.classes}] or more, one logit per class"
+        )
+
+
+def _arrays(numbers: Any) -> Any:
+    """Every number as an array; a plain list is an array too, not a pytree."""
+    return jax.tree.map(np.asarray, numbers, is_leaf=lambda value: isinstance(value, list))
+
+
+def _count(numbers: Any) -> int:
+    """C, the common length of all arrays among the numbers."""
+    shapes = {np.shape(leaf) for leaf in jax.tree.leaves(numbers)} - {()}
+    if any(len(shape) != 1 for shape in shapes) or len(shapes) > 1 or (0,) in shapes:
+        raise InputError(
+            f"arrays of a sweep must be one-dimensional and of one length, not {sorted(shapes)}"
+        )
+    return shapes.pop()[0] if shapes else 1
+
+
+def _plain(fields: Any) -> dict[str, Any]:
+    """A NamedTuple of numbers and arrays as JSON can hold it."""
+    return {
+        name: None if value is None else np.asarray(value).tolist()
+        for name, value in fields._asdict().items()
+    }

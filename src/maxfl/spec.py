@@ -1,0 +1,102 @@
+"""The shapes of a run: what is compiled in, what varies within a sweep, what a round carries."""
+
+from typing import Any, NamedTuple
+
+from jax import Array
+
+from maxfl.algorithms.contract import Algorithm, Pytree, Server
+from maxfl.federation import Decoding, Samples
+from maxfl.layout import Layout
+from maxfl.model import Model
+from maxfl.participation import Presence, Rule
+
+
+class Spec(NamedTuple):
+    """Everything that shapes the program; two equal specs share one compilation.
+
+    Attributes:
+        model: The model.
+        algorithm: The method, without its numbers.
+        rule: The participation rule.
+        seen: M, the clients that can be asked.
+        cohort: m, clients asked in a round.
+        local_steps: τ.
+        batch_size: b.
+        solo_steps: SGD steps of the solo models.
+        period: Most rounds between two evaluations.
+        layout: Devices.
+    """
+
+    model: Model
+    algorithm: Algorithm
+    rule: Rule | None
+    seen: int
+    cohort: int
+    local_steps: int
+    batch_size: int
+    solo_steps: int
+    period: int
+    layout: Layout
+
+    @property
+    def watches(self) -> bool:
+        """Whether every client's loss is needed in every round, to know who is willing."""
+        return self.rule is Rule.OPT_OUT
+
+
+class Data(NamedTuple):
+    """The arrays of a federation."""
+
+    train: Samples
+    test: Samples
+    decoding: Decoding
+
+
+class Numbers(NamedTuple):
+    """What can vary within a sweep without another program; every leaf has a leading axis C."""
+
+    seed: Any
+    local_lr: Any
+    server_lr: Any
+    hyper: Pytree
+    presence: Presence
+
+
+class State(NamedTuple):
+    """What a run carries from round to round.
+
+    Attributes:
+        server: The global model and the method's own state.
+        memory: What each seen client keeps, leading axis M.
+        loss: F_k(w) of all K clients, if the participation rule needs it, else ().
+    """
+
+    server: Server
+    memory: Pytree
+    loss: Any
+
+
+class Evaluation(NamedTuple):
+    """The model after a round, seen by all K clients; float32 or bool [K] each.
+
+    Attributes:
+        train_loss: F_k(w).
+        test_loss: f_k(w), held out.
+        test_accuracy: Held out.
+        willing: Whether the client would take part in the next round.
+        weight: The weight that the client would report for this model.
+    """
+
+    train_loss: Array
+    test_loss: Array
+    test_accuracy: Array
+    willing: Array
+    weight: Array
+
+
+class Asked(NamedTuple):
+    """Who was asked in a round, [m] each: client, whether it took part, its weight."""
+
+    index: Array
+    took_part: Array
+    weight: Array

@@ -1,0 +1,49 @@
+"""The figures of a run's final model, as plain data for machines."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from maxfl.history import READINGS, Group, History
+
+GROUPS: tuple[Group, ...] = ("seen", "unseen")
+
+
+def summarise(history: History, values: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One entry per configuration: its values, whether it failed or stalled, its final figures."""
+    failed, stalled = history.failed(), history.stalled_from()
+    rounds = history.asked.took_part.shape[1]
+    entries = []
+    for c, chosen in enumerate(values):
+        entries.append(
+            {
+                "values": chosen,
+                "diverged": bool(failed[c]),
+                "stalled_from_round": int(stalled[c]) if stalled[c] < rounds else None,
+                **{group: _figures(history, group, c) for group in GROUPS},
+            }
+        )
+    return entries
+
+
+def _figures(history: History, group: Group, c: int) -> dict[str, Any] | None:
+    """Final figures of one configuration for one group of clients, None if it has none."""
+    if not (history.is_seen if group == "seen" else ~history.is_seen).any():
+        return None
+    return {
+        "test_accuracy": _number(history.accuracy(group)[c, -1]),
+        "solo_test_accuracy": _number(history.solo_accuracy(group)[c]),
+        "gm_appeal": {r: _number(history.gm_appeal(group, r)[c, -1]) for r in READINGS},
+        "preferred_accuracy": {
+            r: _number(history.preferred_accuracy(group, r)[c, -1]) for r in READINGS
+        },
+        "train_loss": _number(history.mean(history.evaluation.train_loss, group)[c, -1]),
+        "test_loss": _number(history.mean(history.evaluation.test_loss, group)[c, -1]),
+        "willing": _number(history.willing_share(group)[c, -1]),
+    }
+
+
+def _number(value: Any) -> float | None:
+    """A float with the digits that float32 has; None where JSON has no such number."""
+    return float(f"{value:.7g}") if np.isfinite(value) else None

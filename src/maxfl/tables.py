@@ -1,0 +1,88 @@
+"""A history as tidy columns (Arrow), readable without this package once written as Parquet."""
+
+import io
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from maxfl.federation import Federation
+from maxfl.history import History
+
+
+def history_table(history: History, numbers: Sequence[int]) -> pa.Table:
+    """One row per configuration, evaluated round and client.
+
+    ``willing``, ``weight`` and the losses are those of the model after ``round`` rounds;
+    ``sampled`` says whether the client took part in the last of these rounds. For MaxFL,
+    ``weight`` is q. The three ``appeals_`` columns are the readings of GM-Appeal.
+    """
+    seen = history.evaluation
+    shape = seen.train_loss.shape
+    columns = {
+        **_axes(shape, configuration=np.asarray(numbers), round=history.rounds),
+        "seen": np.broadcast_to(history.is_seen, shape),
+        "train_loss": seen.train_loss,
+        "test_loss": seen.test_loss,
+        "test_accuracy": seen.test_accuracy,
+        "appeals_held_out": history.satisfied("held-out"),
+        "appeals_training": history.satisfied("training"),
+        "appeals_literal": history.satisfied("literal"),
+        "willing": seen.willing,
+        "sampled": history.sampled(),
+        "weight": seen.weight,
+    }
+    return _table(columns)
+
+
+def rounds_table(history: History, numbers: Sequence[int]) -> pa.Table:
+    """One row per configuration, round (from 1) and asked client; weight 0 if it stayed away."""
+    asked = history.asked
+    shape = asked.index.shape
+    axes = _axes(shape, configuration=np.asarray(numbers), round=np.arange(1, shape[1] + 1))
+    del axes["client"]
+    columns = {**axes, "client": asked.index, "took_part": asked.took_part, "weight": asked.weight}
+    return _table(columns)
+
+
+def clients_table(history: History, federation: Federation, numbers: Sequence[int]) -> pa.Table:
+    """One row per configuration and client: size, requirement, and its solo model's results."""
+    shape = history.thresholds.train.shape
+    columns = {
+        "configuration": np.broadcast_to(np.asarray(numbers)[:, None], shape),
+        "client": np.broadcast_to(np.arange(shape[1]), shape),
+        "seen": np.broadcast_to(history.is_seen, shape),
+        "train_samples": np.broadcast_to(federation.train_sizes, shape),
+        "test_samples": np.broadcast_to(federation.test_sizes, shape),
+        "requirement": history.thresholds.train,
+        "test_requirement": history.thresholds.test,
+        "solo_train_loss": history.solo.train_loss,
+        "solo_test_loss": history.solo.test_loss,
+        "solo_test_accuracy": history.solo.test_accuracy,
+    }
+    return _table(columns)
+
+
+def to_parquet(table: pa.Table) -> bytes:
+    """A table as the content of a Parquet file."""
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, compression="zstd")
+    return buffer.getvalue()
+
+
+def _axes(
+    shape: tuple[int, ...], configuration: np.ndarray, round: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Number of the configuration, the round and the last axis for every row."""
+    return {
+        "configuration": np.broadcast_to(configuration[:, None, None], shape),
+        "round": np.broadcast_to(round[:, None], shape),
+        "client": np.broadcast_to(np.arange(shape[2]), shape),
+    }
+
+
+def _table(columns: dict[str, np.ndarray]) -> pa.Table:
+    narrow = {np.dtype(np.int64): np.int32}
+    arrays = {name: np.ravel(a) for name, a in columns.items()}
+    return pa.table({n: a.astype(narrow.get(a.dtype, a.dtype)) for n, a in arrays.items()})
