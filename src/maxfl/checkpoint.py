@@ -63,7 +63,7 @@ class Checkpoint:
         index = self._read_index()
         contents = {name: self._read(name, sha) for name, sha in index["files"].items()}
         self._files = index["files"]
-        like_block = Block(0, Evaluation(*range(5)), Asked(*range(3)))  # type: ignore[arg-type]
+        like_block = Block(0, Evaluation(*range(5)), Asked(*range(3)))
         like_prepared = Prepared(Solo(0, 0, 0), Thresholds(0, 0))
         like_state = jax.eval_shape(simulation.start)
         done = index["blocks"]
@@ -130,6 +130,8 @@ def differences(there: Any, here: Any, path: str = "") -> list[str]:
     """What differs between two nested descriptions, in words."""
     if isinstance(there, dict) and isinstance(here, dict):
         keys = sorted(there.keys() | here.keys())
-        nested = [differences(there.get(k), here.get(k), f"{path}.{k}" if path else k) for k in keys]
+        nested = [
+            differences(there.get(k), here.get(k), f"{path}.{k}" if path else k) for k in keys
+        ]
         return [line for lines in nested for line in lines]
     return [] if there == here else [f"{path} ({there} there, {here} here)"]

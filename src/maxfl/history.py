@@ -33,6 +33,7 @@ class History(NamedTuple):
         solo: The solo models' results, [C, K] each.
         thresholds: Requirements, [C, K] each.
         params: The final global model, leading axis C.
+
     """
 
     rounds: NDArray[np.int64]
@@ -79,7 +80,11 @@ class History(NamedTuple):
 
     def mean(self, values: Any, clients: Group = "seen") -> Floats:
         """Mean over a group of clients, the last axis; NaN for a group without clients."""
-        group = {"seen": self.is_seen, "unseen": ~self.is_seen, "all": np.full_like(self.is_seen, 1)}
+        group = {
+            "seen": self.is_seen,
+            "unseen": ~self.is_seen,
+            "all": np.full_like(self.is_seen, 1),
+        }
         chosen = np.asarray(values, np.float32)[..., group[clients]]
         if chosen.shape[-1] == 0:
             return np.full(chosen.shape[:-1], np.nan, np.float32)
@@ -90,13 +95,16 @@ class History(NamedTuple):
 
         Round 0, the untrained model, has nobody.
         """
-        configurations, evaluations = len(self.asked.index), len(self.rounds)
+        configurations, evaluations = len(self.asked.client), len(self.rounds)
         flags = np.zeros((configurations, evaluations, len(self.is_seen)), bool)
         for e, done in enumerate(self.rounds):
             if done > 0:
-                index, took_part = self.asked.index[:, done - 1], self.asked.took_part[:, done - 1]
+                client, took_part = (
+                    self.asked.client[:, done - 1],
+                    self.asked.took_part[:, done - 1],
+                )
                 c, slot = np.nonzero(took_part)
-                flags[c, e, index[c, slot]] = True
+                flags[c, e, client[c, slot]] = True
         return flags
 
     def failed(self) -> NDArray[np.bool_]:

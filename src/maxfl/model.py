@@ -16,7 +16,8 @@ Params = Any
 class Apply(Protocol):
     """Logits [n, classes] of inputs [n, ...]; a key means training mode (dropout on)."""
 
-    def __call__(self, params: Params, x: Array, key: Array | None = None) -> Array: ...
+    def __call__(self, params: Params, x: Array, key: Array | None = None) -> Array:  # noqa: D102
+        ...
 
 
 class Model(NamedTuple):
@@ -25,6 +26,7 @@ class Model(NamedTuple):
     Attributes:
         init: ``init(key) -> params``.
         apply: ``apply(params, x, key=None) -> logits``; with a key, training mode.
+
     """
 
     init: Callable[[Array], Params]
@@ -50,6 +52,7 @@ def mlp(inputs: int, hidden: tuple[int, ...], classes: int, dropout: float = 0.5
         hidden: Units of the hidden layers, for instance (64, 30).
         classes: Number of logits.
         dropout: Share of the first hidden layer's units dropped in training.
+
     """
     widths = (inputs, *hidden, classes)
 
@@ -70,11 +73,8 @@ def mlp(inputs: int, hidden: tuple[int, ...], classes: int, dropout: float = 0.5
 
 def _dense(key: Array, inputs: int, outputs: int) -> Layer:
     bound = 1 / math.sqrt(inputs)
-    for_weight, for_bias = jax.random.split(key)
-    return Layer(
-        jax.random.uniform(for_weight, (inputs, outputs), minval=-bound, maxval=bound),
-        jax.random.uniform(for_bias, (outputs,), minval=-bound, maxval=bound),
-    )
+    draws = jax.random.uniform(key, (inputs + 1, outputs), minval=-bound, maxval=bound)
+    return Layer(draws[:-1], draws[-1])
 
 
 def _drop(key: Array, h: Array, rate: float) -> Array:

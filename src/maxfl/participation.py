@@ -11,14 +11,15 @@ Beside that, any asked client fails to answer with probability ``dropout``.
 """
 
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.typing import ArrayLike
+from numpy.typing import ArrayLike
 
 from maxfl import appeal
+from maxfl.errors import check_number
 
 
 class Rule(StrEnum):
@@ -35,10 +36,11 @@ class Presence(NamedTuple):
     Attributes:
         start: First round (counted from 0) in which appeal decides.
         dropout: Probability that an asked client fails to answer.
+
     """
 
-    start: ArrayLike = 10
-    dropout: ArrayLike = 0.0
+    start: Any = 10
+    dropout: Any = 0.0
 
 
 class Participation(NamedTuple):
@@ -50,17 +52,25 @@ class Participation(NamedTuple):
 
 def everyone(dropout: ArrayLike = 0.0) -> Participation:
     """All clients take part when asked, but for random dropout."""
+    _check(0, dropout)
     return Participation(Rule.EVERYONE, Presence(0, dropout))
 
 
 def opt_out(start: ArrayLike = 10, dropout: ArrayLike = 0.0) -> Participation:
     """From round ``start`` on, the server can sample only clients that the model appeals to."""
+    _check(start, dropout)
     return Participation(Rule.OPT_OUT, Presence(start, dropout))
 
 
 def decline(start: ArrayLike = 10, dropout: ArrayLike = 0.0) -> Participation:
     """From round ``start`` on, a sampled client that the model does not appeal to declines."""
+    _check(start, dropout)
     return Participation(Rule.DECLINE, Presence(start, dropout))
+
+
+def _check(start: ArrayLike, dropout: ArrayLike) -> None:
+    check_number("participation.start", start, least=0, whole=True)
+    check_number("participation.dropout", dropout, least=0, below=1)
 
 
 def willing(
@@ -81,6 +91,7 @@ def sample(key: Array, available: Array, size: int) -> tuple[Array, Array]:
     Returns:
         Client numbers int[size], and which of them are real: where fewer are available, the
         others are placeholders that take no part, bool[size].
+
     """
     scores = jnp.where(available, jax.random.uniform(key, available.shape), -1.0)
     best, index = jax.lax.top_k(scores, size)

@@ -15,13 +15,13 @@ from jax.sharding import PartitionSpec
 
 from maxfl.algorithms.contract import Client, Server, descend
 from maxfl.evaluation import evaluate, owners
-from maxfl.layout import CLIENT, SWEEP
+from maxfl.layout import CLIENT, SWEEP, Layout
 from maxfl.local import batch_gradient, client_score
 from maxfl.participation import willing
 from maxfl.randomness import Purpose, key
 from maxfl.requirement import Solo
 from maxfl.rounds import all_losses, run_round
-from maxfl.spec import Asked, Data, Evaluation, Numbers, Spec, State
+from maxfl.spec import Asked, Data, Evaluation, Numbers, SoloSpec, Spec, State
 
 SKIP = -1
 """In a plan: no rounds and no evaluation, so that a shorter last block needs no new program."""
@@ -48,20 +48,20 @@ def start(spec: Spec, data: Data, numbers: Numbers) -> State:
     def shard(data: Data, numbers: Numbers) -> State:
         return _map(partial(one, data), numbers, spec.layout.configurations_at_once)
 
-    return _shard(spec, shard, (ALIKE, EACH), EACH)(data, numbers)
+    return _shard(spec.layout, shard, (ALIKE, EACH), EACH)(data, numbers)
 
 
 @partial(jax.jit, static_argnums=0)
-def train_alone(spec: Spec, data: Data, seed: Array, local_lr: Array, clients: Array) -> Solo:
+def train_alone(spec: SoloSpec, data: Data, seed: Array, local_lr: Array, clients: Array) -> Solo:
     """Every given client trains a model of its own, float32[C, n]; the models are not kept."""
 
     def one(data: Data, seed: Array, local_lr: Array, k: Array) -> Solo:
+        draws = key(seed, Purpose.SOLO_TRAINING, client=k)
         gradient = partial(
-            *(batch_gradient, spec.model, data.decoding, data.train, k, spec.batch_size),
-            key(seed, Purpose.SOLO_TRAINING, k),
+            batch_gradient, spec.model, data.decoding, data.train, k, spec.batch_size, draws
         )
-        fresh = spec.model.init(key(seed, Purpose.SOLO_INIT, k))
-        params = descend(fresh, gradient, spec.solo_steps, local_lr)
+        fresh = spec.model.init(key(seed, Purpose.SOLO_INIT, client=k))
+        params = descend(fresh, gradient, spec.steps, local_lr)
         train = client_score(spec.model, data.decoding, data.train, k, params)
         test = client_score(spec.model, data.decoding, data.test, k, params)
         return Solo(train.loss, test.loss, test.accuracy)
@@ -74,7 +74,7 @@ def train_alone(spec: Spec, data: Data, seed: Array, local_lr: Array, clients: A
 
     specs = (ALIKE, EACH, EACH, PartitionSpec(CLIENT))
     each_client = PartitionSpec(SWEEP, CLIENT)
-    return _shard(spec, shard, specs, each_client)(data, seed, local_lr, clients)
+    return _shard(spec.layout, shard, specs, each_client)(data, seed, local_lr, clients)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -100,6 +100,7 @@ def run_block(
 
     Returns:
         The new state; who was asked, [C, P, period, m]; evaluations, [C, P, K].
+
     """
 
     def shard(
@@ -126,7 +127,7 @@ def run_block(
         return _map(configuration, own, spec.layout.configurations_at_once)
 
     specs = (ALIKE, EACH, EACH, EACH, ALIKE, ALIKE)
-    return _shard(spec, shard, specs, EACH)(data, numbers, requirement, state, first, plan)
+    return _shard(spec.layout, shard, specs, EACH)(data, numbers, requirement, state, first, plan)
 
 
 def _rounds(
@@ -189,8 +190,10 @@ def _map(function: Callable[..., Any], items: Any, at_once: int) -> Any:
     return jax.lax.map(function, items, batch_size=at_once)
 
 
-def _shard(spec: Spec, function: Callable[..., Any], specs: Any, out: Any) -> Callable[..., Any]:
+def _shard(
+    layout: Layout, function: Callable[..., Any], specs: Any, out: Any
+) -> Callable[..., Any]:
     # Every device along the client axis ends with the same values, by psum and all_gather; the
     # static check cannot follow that through loops of unknown length.
-    mesh = spec.layout.mesh
+    mesh = layout.mesh
     return jax.shard_map(function, mesh=mesh, in_specs=specs, out_specs=out, check_vma=False)

@@ -28,6 +28,7 @@ class Thresholds(NamedTuple):
     Attributes:
         train: ρ_k, against the training loss F_k(w): what a client can act on.
         test: Its held-out counterpart, against f_k(w).
+
     """
 
     train: Any
@@ -45,6 +46,7 @@ class Requirement(NamedTuple):
         multiple: ρ_k as a multiple of the solo loss.
         loss: If given, ρ_k is this loss for every client.
         rule: If given, ``rule(federation, solo) -> ρ[K]``.
+
     """
 
     steps: int = 100

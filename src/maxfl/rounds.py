@@ -40,9 +40,9 @@ def run_round(
     state: State,
 ) -> tuple[State, Asked]:
     """Run round ``round_`` (counted from 0). ``requirement`` is ρ, float32[K]."""
-    index, asked = _ask(spec, numbers, requirement, round_, state)
+    client, asked = _ask(spec, numbers, requirement, round_, state)
     visit = partial(_visit, spec, data, numbers, requirement, round_, state)
-    total, cohort, memory = _visit_all(spec, visit, index, asked)
+    total, cohort, memory = _visit_all(spec, visit, client, asked)
     direction, kept = spec.algorithm.server(numbers.hyper, state.server, total, cohort)
     params = jax.tree.map(lambda w, d: w - numbers.server_lr * d, state.server.params, direction)
     server = Server(params, kept)
@@ -50,7 +50,7 @@ def run_round(
         server,
         _remember(state.memory, memory, cohort, spec.seen),
         all_losses(spec, data, owner, server) if spec.watches else (),
-    ), Asked(cohort.index, cohort.took_part, cohort.weight)
+    ), Asked(cohort.client, cohort.took_part, cohort.weight)
 
 
 def _ask(
@@ -62,9 +62,9 @@ def _ask(
         wants = willing(spec.rule, numbers.presence, round_, state.loss, requirement)
         available = wants[: spec.seen]
     sampling = key(numbers.seed, Purpose.SAMPLING, round_)
-    index, real = sample(sampling, available, spec.cohort)
+    client, real = sample(sampling, available, spec.cohort)
     absence = key(numbers.seed, Purpose.UNAVAILABLE, round_)
-    return index, real & answers(absence, numbers.presence, index)
+    return client, real & answers(absence, numbers.presence, client)
 
 
 def _visit(
@@ -74,41 +74,43 @@ def _visit(
     requirement: Array,
     round_: Array,
     state: State,
-    index: Array,
+    client: Array,
     asked: Array,
 ) -> Visit:
     """Let one asked client measure the model, decide, and train."""
-    rho = requirement[index]
+    rho = requirement[client]
     loss = (
-        state.loss[index]
+        state.loss[client]
         if spec.watches
-        else client_score(spec.model, data.decoding, data.train, index, state.server.params).loss
+        else client_score(spec.model, data.decoding, data.train, client, state.server.params).loss
     )
     took_part = asked & willing(spec.rule, numbers.presence, round_, loss, rho)
-    size = data.train.offsets[index + 1] - data.train.offsets[index]
-    client = Client(index, size, loss, rho)
-    draws = key(numbers.seed, Purpose.TRAINING, round_, index)
+    size = data.train.offsets[client + 1] - data.train.offsets[client]
+    who = Client(client, size, loss, rho)
+    draws = key(numbers.seed, Purpose.TRAINING, round_, client)
     gradient = partial(
-        batch_gradient, spec.model, data.decoding, data.train, index, spec.batch_size, draws
+        batch_gradient, spec.model, data.decoding, data.train, client, spec.batch_size, draws
     )
     work = Work(gradient, spec.local_steps, numbers.local_lr)
-    memory = jax.tree.map(lambda leaf: leaf[index], state.memory)
+    memory = jax.tree.map(lambda leaf: leaf[client], state.memory)
 
     def train() -> tuple[Total, Pytree]:
-        weight = spec.algorithm.weight(numbers.hyper, state.server, client)
-        update, kept = spec.algorithm.local(numbers.hyper, state.server, memory, client, work)
-        return Total(jax.tree.map(lambda u: weight * u, update), weight), kept
+        weight = spec.algorithm.weight(numbers.hyper, state.server, who)
+        update, kept = spec.algorithm.local(numbers.hyper, state.server, memory, who, work)
+        # No weight means no influence, even of an update that overflowed: 0 · ∞ is not 0.
+        weighted = jax.tree.map(lambda u: jnp.where(weight > 0, weight * u, 0.0), update)
+        return Total(weighted, weight), kept
 
     def stay_away() -> tuple[Total, Pytree]:
         nothing, _ = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(train))
         return nothing, memory
 
     total, kept = jax.lax.cond(took_part, train, stay_away)
-    return Visit(total, Cohort(index, took_part, loss, rho, total.weight), kept)
+    return Visit(total, Cohort(client, took_part, loss, rho, total.weight), kept)
 
 
 def _visit_all(
-    spec: Spec, visit: partial[Visit], index: Array, asked: Array
+    spec: Spec, visit: partial[Visit], client: Array, asked: Array
 ) -> tuple[Total, Cohort, Pytree]:
     """Visit the cohort: this device takes its share, a few clients at once, and sums stream."""
     devices, width = jax.lax.axis_size(CLIENT), spec.layout.clients_at_once
@@ -117,7 +119,7 @@ def _visit_all(
     shape = (devices, turns, width)
     # Placeholders at the end are never asked, so they take no part and cost no training.
     mine = jax.lax.axis_index(CLIENT)
-    own_index = jnp.pad(index, padding).reshape(shape)[mine]
+    own_clients = jnp.pad(client, padding).reshape(shape)[mine]
     own_asked = jnp.pad(asked, padding).reshape(shape)[mine]
 
     def turn(total: Total, chunk: tuple[Array, Array]) -> tuple[Total, tuple[Cohort, Pytree]]:
@@ -129,9 +131,9 @@ def _visit_all(
             sums, rest = jax.tree.map(lambda a: a.sum(0), many.total), (many.report, many.memory)
         return jax.tree.map(jnp.add, total, sums), rest
 
-    shapes = jax.eval_shape(visit, own_index[0, 0], own_asked[0, 0]).total
+    shapes = jax.eval_shape(visit, own_clients[0, 0], own_asked[0, 0]).total
     zero = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
-    total, rest = jax.lax.scan(turn, zero, (own_index, own_asked))
+    total, rest = jax.lax.scan(turn, zero, (own_clients, own_asked))
 
     def gather(leaf: Array) -> Array:
         """[turns, width, ...] of every device to [m, ...], in the order of the cohort."""
@@ -144,5 +146,5 @@ def _visit_all(
 
 def _remember(memory: Pytree, fresh: Pytree, cohort: Cohort, seen: int) -> Pytree:
     """Write back the memory of the clients that took part; others keep theirs."""
-    rows = jnp.where(cohort.took_part, cohort.index, seen)  # out of range: dropped
+    rows = jnp.where(cohort.took_part, cohort.client, seen)  # out of range: dropped
     return jax.tree.map(lambda old, new: old.at[rows].set(new, mode="drop"), memory, fresh)

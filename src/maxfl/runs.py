@@ -1,12 +1,12 @@
 """Run a simulation in a folder: saved after every block, resumable, never overwritten.
 
-    experiment.json      what is being run; written first, so that a folder is known by it
-    checkpoint/          while the run goes on
-    history.parquet      every evaluated round and client          (maxfl.tables)
-    rounds.parquet       every round and asked client
-    clients.parquet      every client: size, requirement, solo results
-    model.safetensors    the final global model
-    summary.json         the final figures; written last, so a folder with it is finished
+experiment.json      what is being run; written first, so that a folder is known by it
+checkpoint/          while the run goes on
+history.parquet      every evaluated round and client          (maxfl.tables)
+rounds.parquet       every round and asked client
+clients.parquet      every client: size, requirement, solo results
+model.safetensors    the final global model
+summary.json         the final figures; written last, so a folder with it is finished
 """
 
 import json
@@ -24,6 +24,7 @@ from maxfl.checkpoint import Checkpoint, differences
 from maxfl.errors import InputError
 from maxfl.files import to_tensors, write_whole
 from maxfl.history import History
+from maxfl.requirement import Solo
 from maxfl.simulation import Progress, Simulation
 from maxfl.summary import summarise
 
@@ -38,6 +39,7 @@ def run(
     progress: Progress | None = None,
     numbers: Sequence[int] | None = None,
     values: Sequence[dict[str, Any]] | None = None,
+    known: dict[Any, Solo] | None = None,
 ) -> Path:
     """Train in a folder and write the results there.
 
@@ -48,16 +50,19 @@ def run(
         progress: Called with (stage, done, total).
         numbers: The configurations' numbers in the tables; by default 0, 1, ...
         values: What is special about each configuration, for the summary.
+        known: Solo results shared between runs; see ``Simulation.prepare``.
 
     Returns:
         The folder.
+
     """
     folder = Path(folder)
     description = simulation.describe()
     if claim(folder, description, resume=resume):
         return folder
     began = time.monotonic()
-    history = _train(simulation, Checkpoint(folder / "checkpoint", description), progress)
+    checkpoint = Checkpoint(folder / "checkpoint", description)
+    history = _train(simulation, checkpoint, progress, known)
     count = simulation.configurations
     numbers = range(count) if numbers is None else numbers
     values = [{}] * count if values is None else values
@@ -71,7 +76,7 @@ def run(
             "configurations": summarise(history, values),
         },
     )
-    Checkpoint(folder / "checkpoint", description).remove()
+    checkpoint.remove()
     return folder
 
 
@@ -88,7 +93,7 @@ def claim(folder: Path, description: dict[str, Any], *, resume: bool) -> bool:
         return False
     if EXPERIMENT not in inside:
         raise InputError(f"the folder {folder} is not empty and holds no run: choose another one")
-    if changed := differences(_read_json(folder / EXPERIMENT), description):
+    if changed := differences(read_json(folder / EXPERIMENT), description):
         raise InputError(
             f"the folder {folder} already holds another experiment, which differs in "
             + "; ".join(changed[:5])
@@ -119,22 +124,29 @@ def write_json(path: Path, content: Any) -> None:
     write_whole(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
 
 
-def _read_json(path: Path) -> Any:
+def read_json(path: Path) -> Any:
+    """Read a JSON file, or say that it can't be read."""
     try:
         return json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise InputError(f"{path} can't be read: {error}. Choose another folder.") from error
 
 
-def _train(simulation: Simulation, checkpoint: Checkpoint, progress: Progress | None) -> History:
+def _train(
+    simulation: Simulation,
+    checkpoint: Checkpoint,
+    progress: Progress | None,
+    known: dict[Any, Solo] | None,
+) -> History:
     """All blocks, from the start or from the checkpoint."""
     if checkpoint.exists:
         prepared, state, blocks = checkpoint.load(simulation)
     else:
-        prepared, blocks = simulation.prepare(progress), []
+        prepared, blocks = simulation.prepare(progress, known), []
         state = simulation.start()
         checkpoint.save_start(prepared, state)
-    for state, block in simulation.blocks(prepared, state, done=len(blocks)):
+    for now, block in simulation.blocks(prepared, state, done=len(blocks)):
+        state = now
         blocks.append(block)
         checkpoint.save_block(len(blocks), block, state)
         if progress:

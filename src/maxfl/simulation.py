@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
+from numpy.typing import ArrayLike
 
 from maxfl.algorithms.contract import Algorithm
 from maxfl.errors import InputError, check_number
@@ -18,7 +18,7 @@ from maxfl.model import Model
 from maxfl.participation import Participation, everyone
 from maxfl.program import SKIP, run_block, start, train_alone
 from maxfl.requirement import Requirement, Solo, Thresholds, solo, thresholds
-from maxfl.spec import Asked, Data, Evaluation, Numbers, Spec, State
+from maxfl.spec import Asked, Data, Evaluation, Numbers, SoloSpec, Spec, State
 
 Progress = Callable[[str, int, int], None]
 """Called with (stage, done, total) while a run goes on."""
@@ -41,6 +41,7 @@ class Training(NamedTuple):
             always evaluated.
         block: About so many rounds make one call of the compiled program; the host saves and
             shows progress in between.
+
     """
 
     rounds: int = 200
@@ -67,6 +68,7 @@ class Block(NamedTuple):
         rounds: Rounds done at each of its evaluations, int[P].
         evaluation: [C, P, K] each.
         asked: [C, rounds of the block, m] each.
+
     """
 
     rounds: Any
@@ -123,26 +125,38 @@ class Simulation:
             cohort=training.cohort,
             local_steps=training.local_steps,
             batch_size=training.batch_size,
-            solo_steps=self.requirement.steps,
             period=min(training.evaluate_every, training.rounds),
             layout=here,
         )
-        # Solo training depends on no method and no rule, so all of them share its program.
-        self._alone = self._spec._replace(
-            algorithm=None, rule=None, cohort=0, local_steps=0, period=0, layout=alone
-        )
+        self._alone = SoloSpec(model, training.batch_size, self.requirement.steps, alone)
         self._width = -(-self.configurations // here.mesh.shape[SWEEP]) * here.mesh.shape[SWEEP]
         self._numbers = jax.tree.map(self._wide, self._given)
         self._numbers = self._numbers._replace(seed=self._wide(seed, np.uint32))
 
-    def prepare(self, progress: Progress | None = None) -> Prepared:
-        """Let every client train alone, and derive the requirements."""
-        # Configurations with one seed and one η_l have the same solo models: train them once.
-        pairs = np.stack([self._numbers.seed, self._numbers.local_lr.view(np.uint32)], axis=1)
-        _, first, inverse = np.unique(
-            pairs[: self.configurations], axis=0, return_index=True, return_inverse=True
-        )
-        own = self._numbers.seed[first], self._numbers.local_lr[first]
+    def prepare(
+        self, progress: Progress | None = None, known: dict[Any, Solo] | None = None
+    ) -> Prepared:
+        """Let every client train alone, and derive the requirements.
+
+        Solo models depend on the federation, the seed and η_l, but on no method. ``known`` holds
+        those of earlier simulations and gains those of this one, so that none is trained twice.
+        """
+        known = {} if known is None else known
+        shared = (self.federation.digest(), *self._alone[:-1])
+        pairs = zip(self._numbers.seed.tolist(), self._numbers.local_lr.tolist(), strict=True)
+        keys = [(*shared, *pair) for pair in pairs][: self.configurations]
+        missing = {key: c for c, key in enumerate(keys) if key not in known}
+        if missing:
+            rows = list(missing.values())
+            trained = self._train_alone(rows, progress)
+            known |= {key: Solo(*(a[i] for a in trained)) for i, key in enumerate(missing)}
+        alone = jax.tree.map(lambda *rows: np.stack(rows), *(known[key] for key in keys))
+        bars = thresholds(self.requirement, self.federation, alone, self.configurations)
+        return Prepared(alone, bars)
+
+    def _train_alone(self, rows: list[int], progress: Progress | None) -> Solo:
+        """Solo results of some configurations, [rows, K], one chunk of clients after another."""
+        own = self._numbers.seed[rows], self._numbers.local_lr[rows]
         devices, clients = self._alone.layout.mesh.shape[CLIENT], self.federation.clients
         width = min(SOLO_CHUNK, -(-clients // devices)) * devices
         chunks = []
@@ -152,11 +166,7 @@ class Simulation:
             chunks.append(jax.tree.map(np.asarray, results))
             if progress:
                 progress("solo training", min(begin + width, clients), clients)
-        results = jax.tree.map(
-            lambda *parts: np.concatenate(parts, axis=1)[inverse.ravel(), :clients], *chunks
-        )
-        bars = thresholds(self.requirement, self.federation, results, self.configurations)
-        return Prepared(results, bars)
+        return jax.tree.map(lambda *parts: np.concatenate(parts, axis=1)[:, :clients], *chunks)
 
     def start(self) -> State:
         """State before the first round."""
@@ -263,8 +273,9 @@ def simulate(
     """
     simulation = Simulation(federation, model, algorithm, training, **options)
     prepared = simulation.prepare(progress)
-    blocks, state = [], simulation.start()
-    for state, block in simulation.blocks(prepared, state):
+    state, blocks = simulation.start(), []
+    for now, block in simulation.blocks(prepared, state):
+        state = now
         blocks.append(block)
         if progress:
             progress("rounds", int(block.rounds[-1]), simulation.training.rounds)

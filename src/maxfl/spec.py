@@ -22,19 +22,18 @@ class Spec(NamedTuple):
         cohort: m, clients asked in a round.
         local_steps: τ.
         batch_size: b.
-        solo_steps: SGD steps of the solo models.
         period: Most rounds between two evaluations.
         layout: Devices.
+
     """
 
     model: Model
     algorithm: Algorithm
-    rule: Rule | None
+    rule: Rule
     seen: int
     cohort: int
     local_steps: int
     batch_size: int
-    solo_steps: int
     period: int
     layout: Layout
 
@@ -42,6 +41,23 @@ class Spec(NamedTuple):
     def watches(self) -> bool:
         """Whether every client's loss is needed in every round, to know who is willing."""
         return self.rule is Rule.OPT_OUT
+
+
+class SoloSpec(NamedTuple):
+    """What shapes the program in which clients train alone: no method and no rule.
+
+    Attributes:
+        model: The model.
+        batch_size: b.
+        steps: SGD steps.
+        layout: Devices.
+
+    """
+
+    model: Model
+    batch_size: int
+    steps: int
+    layout: Layout
 
 
 class Data(NamedTuple):
@@ -69,6 +85,7 @@ class State(NamedTuple):
         server: The global model and the method's own state.
         memory: What each seen client keeps, leading axis M.
         loss: F_k(w) of all K clients, if the participation rule needs it, else ().
+
     """
 
     server: Server
@@ -85,6 +102,7 @@ class Evaluation(NamedTuple):
         test_accuracy: Held out.
         willing: Whether the client would take part in the next round.
         weight: The weight that the client would report for this model.
+
     """
 
     train_loss: Array
@@ -97,6 +115,6 @@ class Evaluation(NamedTuple):
 class Asked(NamedTuple):
     """Who was asked in a round, [m] each: client, whether it took part, its weight."""
 
-    index: Array
+    client: Array
     took_part: Array
     weight: Array

@@ -14,7 +14,7 @@ def summarise(history: History, values: Sequence[dict[str, Any]]) -> list[dict[s
     """One entry per configuration: its values, whether it failed or stalled, its final figures."""
     failed, stalled = history.failed(), history.stalled_from()
     rounds = history.asked.took_part.shape[1]
-    entries = []
+    entries: list[dict[str, Any]] = []
     for c, chosen in enumerate(values):
         entries.append(
             {

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -39,10 +40,10 @@ def history_table(history: History, numbers: Sequence[int]) -> pa.Table:
 def rounds_table(history: History, numbers: Sequence[int]) -> pa.Table:
     """One row per configuration, round (from 1) and asked client; weight 0 if it stayed away."""
     asked = history.asked
-    shape = asked.index.shape
+    shape = asked.client.shape
     axes = _axes(shape, configuration=np.asarray(numbers), round=np.arange(1, shape[1] + 1))
     del axes["client"]
-    columns = {**axes, "client": asked.index, "took_part": asked.took_part, "weight": asked.weight}
+    columns = {**axes, "client": asked.client, "took_part": asked.took_part, "weight": asked.weight}
     return _table(columns)
 
 
@@ -82,7 +83,7 @@ def _axes(
     }
 
 
-def _table(columns: dict[str, np.ndarray]) -> pa.Table:
+def _table(columns: dict[str, Any]) -> pa.Table:
     narrow = {np.dtype(np.int64): np.int32}
     arrays = {name: np.ravel(a) for name, a in columns.items()}
     return pa.table({n: a.astype(narrow.get(a.dtype, a.dtype)) for n, a in arrays.items()})

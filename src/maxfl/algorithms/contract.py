@@ -29,13 +29,14 @@ class Client(NamedTuple):
     """What one client knows in a round.
 
     Attributes:
-        index: Its number in the federation, int.
+        number: Its place in the federation, int.
         size: Number of its training samples n_k, int.
         loss: F_k(w), mean loss of the server's model over all its training data.
         requirement: ρ_k, the loss that the model must beat.
+
     """
 
-    index: Array
+    number: Array
     size: Array
     loss: Array
     requirement: Array
@@ -49,6 +50,7 @@ class Work(NamedTuple):
             number ``draw``. Equal numbers give equal minibatches, whatever the method.
         steps: τ, the number of local steps.
         learning_rate: η_l.
+
     """
 
     gradient: Callable[[Params, Array], Params]
@@ -67,14 +69,15 @@ class Cohort(NamedTuple):
     """The m clients asked in a round, each field with a leading axis m.
 
     Attributes:
-        index: Client numbers, int[m]. Distinct.
+        client: Their numbers, int[m]; those that took part are distinct.
         took_part: Whether each answered, bool[m]. Others have weight 0.
         loss: F_k(w), float[m].
         requirement: ρ_k, float[m].
         weight: q_k as reported, float[m].
+
     """
 
-    index: Array
+    client: Array
     took_part: Array
     loss: Array
     requirement: Array
@@ -99,6 +102,7 @@ class Algorithm(NamedTuple):
         weight: ``weight(hyper, server, client) -> q``, not negative.
         local: ``local(hyper, server, memory, client, work) -> (update, memory)``.
         server: ``server(hyper, server, total, cohort) -> (direction, state)``.
+
     """
 
     name: str

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
-from jax.typing import ArrayLike
+from numpy.typing import ArrayLike
 
 from maxfl.algorithms.contract import (
     Algorithm,
@@ -26,6 +26,7 @@ from maxfl.algorithms.contract import (
     descend,
     difference,
 )
+from maxfl.errors import check_number
 from maxfl.model import Params
 
 
@@ -34,9 +35,10 @@ class Hyper(NamedTuple):
 
     Attributes:
         by_size: 0 for the plain mean, 1 for weights n_k.
+
     """
 
-    by_size: ArrayLike = 0.0
+    by_size: Any = 0.0
 
 
 def init(params: Params, clients: int) -> tuple[()]:  # noqa: ARG001
@@ -76,5 +78,7 @@ def fedavg(by_size: ArrayLike = 0.0) -> Algorithm:
 
     Args:
         by_size: 0 for the plain mean, 1 to weigh clients by their number of samples.
+
     """
+    check_number("algorithm.by_size", by_size, least=0)
     return Algorithm("fedavg", Hyper(by_size), init, memory, weight, local, server)

@@ -12,11 +12,12 @@ The printed algorithm says q = σ(·); we take eq. 4's s(1 − s), the gradient 
 from typing import Any, NamedTuple
 
 from jax import Array
-from jax.typing import ArrayLike
+from numpy.typing import ArrayLike
 
 from maxfl import appeal
 from maxfl.algorithms.contract import Algorithm, Client, Cohort, Server, Total, average
 from maxfl.algorithms.fedavg import fedavg
+from maxfl.errors import check_number
 from maxfl.model import Params
 
 
@@ -26,10 +27,11 @@ class Hyper(NamedTuple):
     Attributes:
         temperature: T, the width of the sigmoid in units of the loss.
         epsilon: ε, which keeps a round of clients with tiny weights from taking a full step.
+
     """
 
-    temperature: ArrayLike = 1.0
-    epsilon: ArrayLike = 1e-3
+    temperature: Any = 1.0
+    epsilon: Any = 1e-3
 
 
 def weight(hyper: Hyper, server: Server, client: Client) -> Array:  # noqa: ARG001
@@ -48,7 +50,10 @@ def maxfl(temperature: ArrayLike = 1.0, epsilon: ArrayLike = 1e-3) -> Algorithm:
     Args:
         temperature: T, the width of the sigmoid in units of the loss; 1 is the paper.
         epsilon: ε, added to the sum of the weights.
+
     """
+    check_number("algorithm.temperature", temperature, above=0)
+    check_number("algorithm.epsilon", epsilon, least=0)
     return fedavg()._replace(
         name="maxfl", hyper=Hyper(temperature, epsilon), weight=weight, server=server
     )

@@ -58,9 +58,7 @@ def clusters(
     return _deal(stock, mixes, samples, rng)
 
 
-def iid(
-    y: NDArray[np.int32], clients: int, samples: int, rng: np.random.Generator
-) -> Parts:
+def iid(y: NDArray[np.int32], clients: int, samples: int, rng: np.random.Generator) -> Parts:
     """Every client gets ``samples`` samples at random."""
     _check_enough(len(y), clients, samples)
     return list(rng.permutation(len(y))[: clients * samples].reshape(clients, samples))

@@ -1,0 +1,122 @@
+"""The ``maxfl`` command."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import jax
+import typer
+
+from maxfl.config import override, parse_setting, read_toml, validate
+from maxfl.demo import run_demo
+from maxfl.errors import InputError
+from maxfl.experiment import build
+from maxfl.layout import use_all_cores
+from maxfl.runs import SUMMARY, read_json, run
+from maxfl.sweep import expand, run_sweep
+from maxfl.terminal import bars, console, errors, show_summary
+
+app = typer.Typer(
+    help="Federated learning that keeps its clients: train the global model that most clients "
+    "prefer to their own, and see who stays.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,
+)
+
+ConfigFile = Annotated[Path, typer.Argument(help="A TOML file; see docs/configuration.md.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, e.g. training.rounds=50."),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", help="Folder for the results; by default runs/<name of the file>."),
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Take up an unfinished run where it was cut off.")
+]
+
+
+@app.command("run")
+def run_command(
+    config: ConfigFile, setting: Settings = None, out: Out = None, resume: Resume = False
+) -> None:
+    """Train one federation as a TOML file says.
+
+    Example: maxfl run examples/opt-out.toml --set seed=3 --out runs/seed-3
+    """
+    raw = _read(config, setting)
+    if "sweep" in raw:
+        raise InputError(f"{config} has a table [sweep]: use maxfl sweep")
+    checked = validate(raw, str(config))
+    folder = out or Path("runs") / config.stem
+    simulation = build([checked])
+    with bars("starting") as shown:
+        run(simulation, folder, resume=resume, progress=shown.parts(0, 1))
+    _show(folder, f"{checked.algorithm.name} after {checked.training.rounds} rounds")
+
+
+@app.command("sweep")
+def sweep_command(
+    config: ConfigFile,
+    setting: Settings = None,
+    over: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--over", metavar="KEY=[...]", help="Add a list to sweep over, e.g. seed=[0,1,2]."
+        ),
+    ] = None,
+    out: Out = None,
+    resume: Resume = False,
+) -> None:
+    """Train every combination of the lists under [sweep], many at once.
+
+    Example: maxfl sweep examples/opt-out.toml --over "seed=[0,1,2]"
+    """
+    raw = _read(config, setting)
+    for text in over or []:
+        key, choices = parse_setting(text)
+        raw = override(raw, f"sweep.{key}", choices)
+    grid = expand(raw, str(config))
+    folder = out or Path("runs") / f"{config.stem}-sweep"
+    with bars("starting") as shown:
+        run_sweep(grid, folder, resume=resume, progress=shown.parts)
+    _show(folder, f"{len(grid.configs)} configurations")
+
+
+@app.command("demo")
+def demo_command(
+    out: Annotated[Path, typer.Option("--out", help="Folder for the results.")] = Path("runs/demo"),
+    setting: Settings = None,
+    resume: Resume = False,
+) -> None:
+    """MaxFL beside FedAvg on embedded Fashion-MNIST, with clients that may leave: two minutes."""
+    run_demo(out, setting or [], resume=resume)
+
+
+def main() -> None:
+    """Run the command; a user's mistake ends in one clear message."""
+    use_all_cores()
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "maxfl" / "jax"
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        jax.config.update("jax_compilation_cache_dir", str(cache))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+    try:
+        app()
+    except InputError as error:
+        errors.print(f"[bold red]Error:[/] {error}", highlight=False, soft_wrap=True)
+        sys.exit(2)
+
+
+def _read(config: Path, settings: list[str] | None) -> dict[str, Any]:
+    raw = read_toml(config)
+    for text in settings or []:
+        raw = override(raw, *parse_setting(text))
+    return raw
+
+
+def _show(folder: Path, title: str) -> None:
+    show_summary(read_json(folder / SUMMARY)["configurations"], title)
+    console.print(f"Results: {folder}", soft_wrap=True)

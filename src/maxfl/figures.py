@@ -1,0 +1,62 @@
+"""Curves of a sweep: GM-Appeal and accuracy over rounds, seed by seed."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from maxfl.curves import Curves
+
+STYLE: Any = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "legend.frameon": False,
+}
+# Okabe and Ito's colours, which colour-blind people can tell apart; lines differ in dashes too.
+COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1)))
+
+
+def draw_curves(curves: Mapping[str, Curves], path: Path, title: str, start: int | None) -> None:
+    """Draw GM-Appeal and accuracy of seen and unseen clients; thin lines are single seeds."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(9, 5.6), layout="constrained")
+        axes = figure.subplots(2, 2, sharex=True, sharey="row")
+        panels = (
+            (axes[0, 0], "appeal", "GM-Appeal, seen clients"),
+            (axes[0, 1], "unseen_appeal", "GM-Appeal, unseen clients"),
+            (axes[1, 0], "accuracy", "Test accuracy, seen clients"),
+            (axes[1, 1], "unseen_accuracy", "Test accuracy, unseen clients"),
+        )
+        for axis, field, label in panels:
+            for i, (name, own) in enumerate(curves.items()):
+                _lines(axis, own.rounds, getattr(own, field), name, i)
+            if start is not None:
+                axis.axvline(start, color="0.4", lw=0.8, ls=":")
+            axis.set_title(label, loc="left", fontsize=10)
+            axis.set_ylim(0, 1)
+        if start is not None:
+            axes[0, 0].annotate(
+                "clients may leave from here", (start, 0.97), (4, 0), textcoords="offset points",
+                fontsize=8, color="0.35", va="top",
+            )  # fmt: skip
+        for axis in axes[1]:
+            axis.set_xlabel("Communication rounds")
+        axes[1, 0].legend(loc="lower right")
+        figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+        figure.savefig(path, dpi=150)
+
+
+def _lines(axis: Axes, rounds: Any, values: NDArray[np.float64], name: str, i: int) -> None:
+    """The mean as a thick line, and every seed as a thin one: a mean can hide two fates."""
+    colour = COLOURS[i % len(COLOURS)]
+    axis.plot(rounds, values.T, color=colour, lw=0.6, alpha=0.45)
+    axis.plot(rounds, values.mean(0), color=colour, ls=DASHES[i % len(DASHES)], lw=2.2, label=name)

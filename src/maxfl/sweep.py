@@ -1,0 +1,118 @@
+"""A sweep: every combination of some settings, run group by group, resumable between them."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from maxfl.config import RunConfig, override, validate
+from maxfl.errors import InputError
+from maxfl.experiment import build, group
+from maxfl.files import write_whole
+from maxfl.requirement import Solo
+from maxfl.runs import SUMMARY, claim, machine, read_json, run, write_json
+from maxfl.simulation import Progress
+from maxfl.tables import to_parquet
+
+
+class Grid(NamedTuple):
+    """The configurations of a sweep, and what is special about each."""
+
+    values: list[dict[str, Any]]
+    configs: list[RunConfig]
+
+
+def expand(raw: dict[str, Any], where: str) -> Grid:
+    """Every combination of the lists under ``[sweep]``, on top of the rest of the file.
+
+    With several tables ``[[sweep]]``, the combinations of each, one after another.
+    """
+    base = {key: value for key, value in raw.items() if key != "sweep"}
+    tables = raw.get("sweep", {})
+    values = []
+    for table in tables if isinstance(tables, list) else [tables]:
+        axes = _axes(table, where)
+        for combination in itertools.product(*axes.values()):
+            values.append(dict(zip(axes, combination, strict=True)))
+    return Grid(values, [_configure(base, chosen, where) for chosen in values])
+
+
+def _axes(table: dict[str, Any], where: str) -> dict[str, list[Any]]:
+    """The lists of a sweep table, by dotted key."""
+    axes = _flatten(table)
+    if not axes:
+        raise InputError(
+            f"{where} has nothing to sweep over: add a table [sweep] with lists, for instance "
+            f"training.local_lr = [0.1, 0.05], or use --over"
+        )
+    for key, choices in axes.items():
+        if not isinstance(choices, list) or not choices:
+            raise InputError(f"{where}: sweep.{key} = {choices!r}; want a list of values")
+    return axes
+
+
+def _configure(base: dict[str, Any], chosen: dict[str, Any], where: str) -> RunConfig:
+    """The configuration with some settings chosen."""
+    for key, value in chosen.items():
+        base = override(base, key, value)
+    named = ", ".join(f"{key} = {value}" for key, value in chosen.items())
+    return validate(base, f"{where} with {named}")
+
+
+def run_sweep(
+    grid: Grid,
+    folder: Path,
+    *,
+    resume: bool = False,
+    progress: Callable[[int, int], Progress] | None = None,
+) -> Path:
+    """Run a sweep in a folder: groups below it, and the tables of all of them in it.
+
+    ``progress(group, groups)`` gives the progress callback of each group.
+    """
+    groups = group(grid.configs)
+    for members in groups:  # every mistake shows before the first training
+        build(members.configs)
+    description = {"sweep": [config.model_dump(mode="json") for config in grid.configs]}
+    if claim(folder, description, resume=resume):
+        return folder
+    entries: dict[int, Any] = {}
+    known: dict[Any, Solo] = {}
+    places = []
+    for g, members in enumerate(groups):
+        place = folder / "groups" / f"{g:04d}"
+        run(
+            build(members.configs),
+            place,
+            resume=True,
+            progress=progress(g, len(groups)) if progress else None,
+            numbers=members.numbers,
+            values=[grid.values[n] for n in members.numbers],
+            known=known,
+        )
+        places.append(place)
+        summary = read_json(place / SUMMARY)
+        entries.update(zip(members.numbers, summary["configurations"], strict=True))
+    _merge(folder, places)
+    configurations = [entries[n] for n in range(len(grid.configs))]
+    write_json(folder / SUMMARY, {**machine(), "configurations": configurations})
+    return folder
+
+
+def _merge(folder: Path, places: Sequence[Path]) -> None:
+    """The groups' tables, one below the other."""
+    for name in ("history.parquet", "rounds.parquet", "clients.parquet"):
+        parts = [pq.read_table(place / name) for place in places]
+        write_whole(folder / name, to_parquet(pa.concat_tables(parts)))
+
+
+def _flatten(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested tables as one with dotted keys."""
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        name = f"{prefix}{key}"
+        flat |= _flatten(value, f"{name}.") if isinstance(value, dict) else {name: value}
+    return flat

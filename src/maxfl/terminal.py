@@ -1,0 +1,120 @@
+"""What a person sees in the terminal: progress while it runs, a table when it is done."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from maxfl.simulation import Progress as Report
+
+console = Console()
+errors = Console(stderr=True)
+
+
+class Bars:
+    """One bar for the whole of a run or sweep, made of equal parts."""
+
+    def __init__(self, progress: Progress, what: str) -> None:
+        self._progress = progress
+        self._task = progress.add_task(what, total=None)
+
+    def parts(self, number: int, parts: int) -> Report:
+        """Progress callback for part ``number`` (from 0) of ``parts``."""
+        prefix = f"part {number + 1} of {parts}: " if parts > 1 else ""
+
+        def report(stage: str, done: int, total: int) -> None:
+            label = f"{prefix}{stage}"
+            if stage == "rounds":
+                at, end = number * total + done, parts * total
+                self._progress.update(self._task, description=label, completed=at, total=end)
+            else:
+                label += f", {done} of {total} clients"
+                self._progress.update(self._task, description=label)
+
+        return report
+
+
+@contextmanager
+def bars(what: str) -> Iterator[Bars]:
+    """Show a progress bar with the time left; on a pipe, nothing."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(compact=True, elapsed_when_finished=True),
+    )
+    with Progress(*columns, console=errors, transient=True) as progress:
+        yield Bars(progress, what)
+
+
+def show_summary(configurations: Sequence[dict[str, Any]], title: str) -> None:
+    """Print the final figures; configurations that differ in the seed only are one row."""
+    rows: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    names = list(dict.fromkeys(n for e in configurations for n in e["values"] if n != "seed"))
+    for entry in configurations:
+        rows.setdefault(tuple(entry["values"].get(n, "") for n in names), []).append(entry)
+    groups = [g for g in ("seen", "unseen") if configurations[0][g] is not None]
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    for name in names:
+        table.add_column(name)
+    table.add_column("clients")
+    for heading in ("GM-Appeal", "test accuracy", "preferred model"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for key, entries in rows.items():
+        for i, group in enumerate(groups):
+            own = [e[group] for e in entries]
+            table.add_row(
+                *(map(str, key) if i == 0 else [""] * len(key)),
+                group,
+                spread([f["gm_appeal"]["held-out"] for f in own], 2),
+                spread([f["test_accuracy"] for f in own], 1, percent=True),
+                spread([f["preferred_accuracy"]["held-out"] for f in own], 1, percent=True),
+                end_section=i == len(groups) - 1,
+            )
+    console.print(table)
+    for key, entries in rows.items():
+        for note in _notes(entries):
+            console.print(f"{' '.join(map(str, key))}{': ' if key else ''}{note}", style="yellow")
+    console.print(
+        "GM-Appeal: share of clients whose held-out loss is lower with the global model than with "
+        "a model trained alone.\nPreferred model: test accuracy if each client uses the better of "
+        f"the two by that measure; alone it is {_solo(configurations)}.",
+        style="dim",
+    )
+
+
+def _solo(configurations: Sequence[dict[str, Any]]) -> str:
+    """Range of the solo models' mean test accuracy."""
+    values = [100 * e["seen"]["solo_test_accuracy"] for e in configurations]
+    low, high = f"{min(values):.1f}", f"{max(values):.1f}"
+    return f"{low} %" if low == high else f"{low} to {high} %"
+
+
+def spread(values: Sequence[float | None], digits: int, percent: bool = False) -> str:
+    """Mean ± sample deviation over seeds, or the value if there is one."""
+    numbers = np.array([np.nan if v is None else v for v in values]) * (100 if percent else 1)
+    unit = " %" if percent else ""
+    if len(numbers) == 1:
+        return f"{numbers[0]:.{digits}f}{unit}"
+    return f"{numbers.mean():.{digits}f} ± {numbers.std(ddof=1):.{digits}f}{unit}"
+
+
+def _notes(entries: Sequence[dict[str, Any]]) -> list[str]:
+    """What went wrong in some of the runs, if anything."""
+    count = f"of {len(entries)} run{'s' if len(entries) > 1 else ''}"
+    stalled = [e["stalled_from_round"] for e in entries if e["stalled_from_round"] is not None]
+    diverged = sum(e["diverged"] for e in entries)
+    notes = []
+    if stalled:
+        first = min(stalled) + 1
+        notes.append(
+            f"{len(stalled)} {count} stopped learning: nobody took part from round {first} on"
+        )
+    if diverged:
+        notes.append(f"{diverged} {count} diverged: the loss is not finite")
+    return notes

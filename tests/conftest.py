@@ -1,0 +1,42 @@
+"""Two CPU devices and a compilation cache for all tests; a small federation to train."""
+
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+import maxfl
+
+jax.config.update("jax_num_cpu_devices", 2)
+jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parent.parent / ".cache/jax"))
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+
+CLASSES, FEATURES = 3, 4
+
+
+def make_clients(sizes, seed=0):
+    """Clients whose data lean towards different labels: (x, y) of each size."""
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(CLASSES, FEATURES))
+    clients = []
+    for k, size in enumerate(sizes):
+        mix = np.full(CLASSES, 0.1)
+        mix[k % CLASSES] = 1 - 0.1 * (CLASSES - 1)
+        y = rng.choice(CLASSES, size=size, p=mix).astype(np.int32)
+        x = (centres[y] + rng.normal(size=(size, FEATURES))).astype(np.float32)
+        clients.append((x, y))
+    return clients
+
+
+@pytest.fixture(scope="session")
+def small():
+    """Eight clients of unequal size, two of them unseen."""
+    sizes = [5, 1, 40, 17, 8, 30, 12, 9]
+    return maxfl.federation(make_clients(sizes), make_clients(sizes[::-1], 1), unseen=2)
+
+
+@pytest.fixture(scope="session")
+def small_model():
+    """An MLP without dropout, so that the oracle can follow it."""
+    return maxfl.mlp(FEATURES, (6, 5), CLASSES, dropout=0.0)

@@ -1,0 +1,50 @@
+"""The contract's room for state, with a method that only counts: server state and memory."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import maxfl
+from maxfl.algorithms.contract import Algorithm
+
+TRAINING = maxfl.Training(rounds=9, cohort=3, local_steps=2, batch_size=2, local_lr=0.1, block=4)
+
+
+def counting() -> Algorithm:
+    """Each client counts its visits and trains the less, the more it was visited."""
+
+    def local(hyper, server, visits, client, work):
+        update, _ = maxfl.fedavg().local(hyper, server, (), client, work)
+        eager = [u / (1 + visits) for u in update]
+        return type(update)(eager) if isinstance(update, tuple) else eager[0], visits + 1
+
+    def server(hyper, server, total, cohort):
+        direction, _ = maxfl.fedavg().server(hyper, server, total, cohort)
+        seen = jnp.where(cohort.took_part, cohort.client, len(server.state))
+        return direction, server.state.at[seen].add(1, mode="drop")
+
+    return maxfl.fedavg()._replace(
+        name="counting",
+        init=lambda params, clients: jnp.zeros(clients, jnp.int32),  # noqa: ARG005
+        memory=lambda params: jnp.zeros((), jnp.float32),  # noqa: ARG005
+        weight=lambda hyper, server, client: 1.0 + 0.0 * client.loss,  # noqa: ARG005
+        local=local,
+        server=server,
+    )
+
+
+MODEL = maxfl.Model(lambda _: (jnp.zeros((4, 3)),), lambda w, x, _=None: x @ w[0])
+
+
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_state_and_memory_follow_the_clients_that_took_part(small, at_once):
+    simulation = maxfl.Simulation(
+        small, MODEL, counting(), TRAINING, at_once=at_once, participation=maxfl.everyone(0.3)
+    )
+    prepared = simulation.prepare()
+    states, blocks = zip(*simulation.blocks(prepared, simulation.start()), strict=True)
+    state, history = states[-1], simulation.history(prepared, blocks, states[-1])
+    visits = np.bincount(history.asked.client[history.asked.took_part], minlength=small.seen)
+    np.testing.assert_array_equal(state.server.state[0], visits)
+    np.testing.assert_array_equal(state.memory[0], visits)
+    assert visits.sum() < TRAINING.rounds * TRAINING.cohort

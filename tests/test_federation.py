@@ -1,0 +1,103 @@
+"""Bad data and bad settings get a clear error before any training."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import maxfl
+
+X, Y = np.zeros((3, 2), np.float32), np.array([0, 1, 1])
+GOOD = (X, Y)
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        ((X[:0], Y[:0]), "train data of client 1 is empty"),
+        ((X, Y[:2]), "x has shape"),
+        ((X, Y.astype(float)), "labels are float64"),
+        ((X, Y - 1), "label -1 is negative"),
+        ((X * np.nan, Y), "6 feature value.s. are NaN"),
+        ((X + np.inf, Y), "NaN or infinite"),
+        ((X.astype("U4"), Y), "features are <U"),
+        ((np.zeros((3, 5), np.float32), Y), "client 1 has features float32"),
+        ((X, Y + 7), "client 1 has label 8, but classes = 2"),
+    ],
+)
+def test_bad_clients_are_named(bad, words):
+    with pytest.raises(maxfl.InputError, match=words):
+        maxfl.federation([GOOD, bad], [GOOD, GOOD], classes=2)
+
+
+def test_the_shape_of_the_whole_is_checked():
+    for make, words in (
+        (lambda: maxfl.federation([GOOD], [GOOD] * 2), "train has 1 clients and test has 2"),
+        (lambda: maxfl.federation([], []), "at least one client"),
+        (lambda: maxfl.federation([GOOD], [GOOD], unseen=1), "at least one client must be seen"),
+    ):
+        with pytest.raises(maxfl.InputError, match=words):
+            make()
+
+
+def test_flat_arrays_and_sizes():
+    fed = maxfl.federation([GOOD, (X[:1], Y[:1])], [GOOD, GOOD], unseen=1)
+    np.testing.assert_array_equal(fed.train.offsets, [0, 3, 4])
+    np.testing.assert_array_equal(fed.train_sizes, [3, 1])
+    np.testing.assert_array_equal(fed.is_seen, [True, False])
+    assert fed.classes == 2
+    assert len(fed.digest()) == 64
+    assert fed.digest() != maxfl.federation([GOOD] * 2, [GOOD] * 2).digest()
+
+
+def test_bytes_stay_bytes_until_a_batch_is_drawn():
+    images = np.full((2, 4, 4), 255, np.uint8)
+    fed = maxfl.federation([(images, [0, 1])], [(images, [0, 1])])
+    assert fed.train.x.dtype == np.uint8
+    seen = []
+
+    def apply(w, x, _=None):
+        seen.append(x.dtype)
+        return x.mean((1, 2))[:, None] * w
+
+    model = maxfl.Model(lambda _: jnp.zeros(2), apply)
+    maxfl.Simulation(fed, model, maxfl.fedavg(), maxfl.Training(cohort=1))
+    assert seen == [jnp.float32]
+
+
+def simulation(model=None, algorithm=None, **training):
+    fed = maxfl.federation([GOOD] * 4, [GOOD] * 4, unseen=1)
+    options = {k: training.pop(k) for k in ("seed", "participation") if k in training}
+    training = {"cohort": 2, **training}
+    model = model or maxfl.mlp(2, (3,), 2)
+    return maxfl.Simulation(
+        fed, model, algorithm or maxfl.fedavg(), maxfl.Training(**training), **options
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"cohort": 4}, "cohort = 4, but the federation has only 3 seen clients"),
+        ({"rounds": 0}, "training.rounds = 0: want a whole number at least 1"),
+        ({"local_lr": -0.1}, "training.local_lr = -0.1: want a finite number above 0"),
+        ({"local_lr": float("nan")}, "training.local_lr = nan"),
+        ({"server_lr": [1.0, 0.0]}, "training.server_lr = 0"),
+        ({"local_lr": "fast"}, "training.local_lr = 'fast' is not a number"),
+        ({"seed": -1}, "seed = -1"),
+        ({"seed": [0, 1], "local_lr": [0.1] * 3}, "of one length"),
+        ({"seed": [[0, 1]]}, "one-dimensional"),
+        ({"model": maxfl.mlp(3, (3,), 2)}, "can't be applied to features of shape .2."),
+        ({"model": maxfl.mlp(2, (3,), 1)}, "one logit per class"),
+        ({"model": maxfl.Model(lambda _: jnp.zeros(2, int), lambda w, x, _=None: x * w)}, "floats"),
+    ],
+)  # fmt: skip
+def test_bad_settings_are_refused(options, words):
+    with pytest.raises(maxfl.InputError, match=words):
+        simulation(**options)
+
+
+def test_bad_numbers_of_methods_are_refused():
+    with pytest.raises(maxfl.InputError, match="temperature = 0: want a finite number above 0"):
+        maxfl.maxfl(temperature=0)
+    with pytest.raises(maxfl.InputError, match="epsilon"):
+        maxfl.maxfl(epsilon=-1)

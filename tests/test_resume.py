@@ -1,0 +1,152 @@
+"""A run killed at any moment goes on from its last block and ends with the same bits."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import maxfl
+from conftest import make_clients
+from maxfl.files import digest
+from maxfl.runs import run
+
+RESULTS = ("history.parquet", "rounds.parquet", "clients.parquet", "model.safetensors")
+TRAINING = maxfl.Training(
+    rounds=40, cohort=3, local_steps=3, batch_size=4, local_lr=0.2, evaluate_every=1, block=1
+)
+
+
+def simulation(**options):
+    sizes = [5, 1, 40, 17]
+    fed = maxfl.federation(make_clients(sizes), make_clients(sizes, 1), unseen=1)
+    options = {"participation": maxfl.opt_out(5), "requirement": maxfl.solo(1.5, 10), **options}
+    training = TRAINING._replace(**options.pop("training", {}))
+    model = maxfl.mlp(4, (6,), 3, dropout=0.3)
+    return maxfl.Simulation(fed, model, maxfl.maxfl([0.5, 1.0]), training, **options)
+
+
+def results(folder):
+    return {name: digest((folder / name).read_bytes()) for name in RESULTS}
+
+
+def stop_after(blocks):
+    """A progress callback that ends the run after some blocks, as Ctrl-C would."""
+
+    def report(stage, done, total):  # noqa: ARG001
+        if stage == "rounds" and done >= blocks:
+            raise KeyboardInterrupt
+
+    return report
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Digests of the uninterrupted run's results."""
+    return results(run(simulation(), tmp_path_factory.mktemp("whole") / "run"))
+
+
+@pytest.fixture
+def cut_off(tmp_path):
+    """A folder with a run that was cut off in the middle."""
+    folder = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        run(simulation(), folder, progress=stop_after(6))
+    return folder
+
+
+def test_resumed_after_sigkill_at_any_moment(whole, tmp_path):
+    """Kill the process at three moments, the second and third while it resumes."""
+    folder = tmp_path / "run"
+    code = (
+        "import conftest, test_resume, sys\n"
+        "test_resume.run(test_resume.simulation(), sys.argv[1], resume=len(sys.argv) > 2,\n"
+        "    progress=lambda *a: print(*a, flush=True))\n"
+    )
+    env = {
+        **os.environ,
+        "PYTHONPATH": str(pytest.importorskip("conftest").__file__).rsplit("/", 1)[0],
+    }
+    seen = []
+    for kill_at in (4, 13, 27):
+        arguments = [sys.executable, "-c", code, str(folder), *(["resume"] if seen else [])]
+        with subprocess.Popen(arguments, env=env, stdout=subprocess.PIPE, text=True) as process:
+            for line in process.stdout:
+                if line.startswith("rounds"):
+                    seen.append(int(line.split()[1]))
+                    if seen[-1] >= kill_at:
+                        time.sleep(0.003 * kill_at)  # somewhere inside the next block or its write
+                        os.kill(process.pid, signal.SIGKILL)
+                        break
+            process.wait(timeout=60)
+            assert process.returncode == -signal.SIGKILL
+        assert not (folder / "summary.json").exists()
+        done = json.loads((folder / "checkpoint/checkpoint.json").read_text())["blocks"]
+        assert done >= kill_at
+    assert len(set(seen)) == len(seen), "no block is computed twice once it is saved"
+    run(simulation(), folder, resume=True)
+    assert results(folder) == whole
+    assert not (folder / "checkpoint").exists()
+
+
+def test_resuming_a_finished_run_changes_nothing(whole, tmp_path):
+    folder = run(simulation(), tmp_path / "run")
+    before = (folder / "summary.json").stat().st_mtime_ns
+    run(simulation(), folder, resume=True)
+    assert (folder / "summary.json").stat().st_mtime_ns == before
+    assert results(folder) == whole
+
+
+def test_a_folder_with_a_run_is_not_overwritten(cut_off):
+    with pytest.raises(maxfl.InputError, match="already holds an unfinished run"):
+        run(simulation(), cut_off)
+
+
+def test_another_experiment_is_refused_by_name(cut_off):
+    for other, words in (
+        (simulation(seed=7), r"seed \(0 there, 7 here\)"),
+        (simulation(training={"local_lr": 0.1}), r"training.local_lr \(0.2 there, 0.1 here\)"),
+        (simulation(participation=maxfl.everyone()), r"participation.rule \(opt-out there"),
+    ):
+        with pytest.raises(maxfl.InputError, match=words):
+            run(other, cut_off, resume=True)
+
+
+def test_a_foreign_folder_is_refused(tmp_path):
+    (tmp_path / "thesis.tex").write_text("mine")
+    with pytest.raises(maxfl.InputError, match="not empty and holds no run"):
+        run(simulation(), tmp_path, resume=True)
+    assert (tmp_path / "thesis.tex").read_text() == "mine"
+
+
+@pytest.mark.parametrize("how", ["truncated", "flipped bit", "missing", "index torn", "new format"])
+def test_a_torn_checkpoint_is_refused_and_left_alone(cut_off, how):
+    checkpoint = cut_off / "checkpoint"
+    index, block = checkpoint / "checkpoint.json", checkpoint / "block-00003"
+    content = bytearray(block.read_bytes())
+    match how:
+        case "truncated":
+            block.write_bytes(content[: len(content) // 2])
+        case "flipped bit":
+            content[-1] ^= 1
+            block.write_bytes(content)
+        case "missing":
+            block.unlink()
+        case "index torn":
+            index.write_text(index.read_text()[:-40])
+        case "new format":
+            index.write_text(index.read_text().replace('"format": 1', '"format": 99'))
+    before = sorted((p.name, p.stat().st_size) for p in checkpoint.iterdir())
+    with pytest.raises(maxfl.InputError, match="can't be resumed"):
+        run(simulation(), cut_off, resume=True)
+    assert sorted((p.name, p.stat().st_size) for p in checkpoint.iterdir()) == before
+
+
+def test_files_that_the_index_does_not_name_do_not_count(cut_off, whole):
+    (cut_off / "checkpoint" / "block-00031").write_bytes(b"left by a killed write")
+    (cut_off / "checkpoint" / ".state-00009.partial").write_bytes(b"half")
+    run(simulation(), cut_off, resume=True)
+    assert results(cut_off) == whole
