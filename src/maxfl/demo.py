@@ -13,7 +13,7 @@ from maxfl.terminal import bars, console, show_summary
 
 LABELS = {
     ("fedavg", None): "FedAvg",
-    ("maxfl", 1.0): "MaxFL, T = 1 (paper)",
+    ("maxfl", 1.0): "MaxFL (paper)",
     ("maxfl", 0.3): "MaxFL, T = 0.3",
 }
 

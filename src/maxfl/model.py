@@ -51,9 +51,11 @@ def mlp(inputs: int, hidden: tuple[int, ...], classes: int, dropout: float = 0.5
         inputs: Number of features; inputs of any shape are flattened.
         hidden: Units of the hidden layers, for instance (64, 30).
         classes: Number of logits.
-        dropout: Share of the first hidden layer's units dropped in training.
+        dropout: Share of the first hidden layer's units dropped in training, at least 0 and
+            below 1.
 
     """
+    check_number("dropout", dropout, least=0, below=1)
     widths = (inputs, *hidden, classes)
 
     def init(key: Array) -> tuple[Layer, ...]:
@@ -78,6 +80,13 @@ def _dense(key: Array, inputs: int, outputs: int) -> Layer:
 
 
 def _drop(key: Array, h: Array, rate: float) -> Array:
-    """Zero a share of the units and scale the others up, so that the mean stays."""
-    kept = jax.random.bernoulli(key, 1 - rate, h.shape)
-    return jnp.where(kept, h / (1 - rate), 0.0)
+    """Zero a share of the units and scale the others up, so that the mean stays.
+
+    A byte decides over a unit, four from each drawn word, which costs a quarter of the draws that
+    ``jax.random.bernoulli`` makes; so the rate is taken to the nearest 1/256.
+    """
+    samples, units = h.shape
+    words = jax.random.bits(key, (samples, -(-units // 4)), jnp.uint32)
+    decisions = jax.lax.bitcast_convert_type(words, jnp.uint8).reshape(samples, -1)[:, :units]
+    kept = max(round(256 * (1 - rate)), 1)
+    return jnp.where(decisions < kept, h * (256 / kept), 0.0)

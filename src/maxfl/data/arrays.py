@@ -13,8 +13,8 @@ from maxfl.federation import Decoding
 def load_arrays(path: Path) -> Dataset:
     """Load ``x`` [n, ...], integer labels ``y`` [n] and, if there, ``client`` [n] from a file."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
     except FileNotFoundError:
         raise InputError(f"data.file = {path}: there is no such file") from None
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:

@@ -1,0 +1,94 @@
+"""The command as a person uses it: a real process, real files, clear words."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SMALL = [
+    "training.rounds=4", "training.local_steps=2", "training.evaluate_every=2", "data.clients=6",
+    "data.unseen=4", "data.samples=20", "requirement.steps=5", "model.hidden=[8]",
+]  # fmt: skip
+
+
+def maxfl(*arguments, code=0):
+    """Run the command and return what it printed."""
+    env = {**os.environ, "JAX_COMPILATION_CACHE_DIR": str(ROOT / ".cache/jax"), "COLUMNS": "100"}
+    command = [str(Path(sys.executable).parent / "maxfl"), *map(str, arguments)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def small(*more):
+    return [a for setting in (*SMALL, *more) for a in ("--set", setting)]
+
+
+def test_help_is_there_for_everything():
+    text = maxfl("--help")
+    for command in ("run", "sweep", "demo"):
+        assert command in text
+        assert "--out" in maxfl(command, "--help")
+
+
+def test_run_writes_a_folder_and_shows_a_table(tmp_path):
+    out = tmp_path / "one"
+    text = maxfl("run", "examples/opt-out.toml", "--out", out, *small("seed=3"))
+    for word in ("GM-Appeal", "seen", "unseen", "test accuracy", "preferred model"):
+        assert word in text
+    assert json.loads((out / "summary.json").read_text())["rounds"] == 4
+    assert "already holds a finished run" in maxfl(
+        "run", "examples/opt-out.toml", "--out", out, *small("seed=3"), code=2
+    )
+    assert "GM-Appeal" in maxfl(
+        "run", "examples/opt-out.toml", "--out", out, *small("seed=3"), "--resume"
+    )
+    other = maxfl("run", "examples/opt-out.toml", "--out", out, *small("seed=4"), code=2)
+    assert "another experiment" in other
+    assert "seed" in other
+
+
+def test_sweep_collects_its_groups(tmp_path):
+    import pyarrow.parquet as pq
+
+    out = tmp_path / "many"
+    text = maxfl(
+        "sweep", "examples/opt-out.toml", "--out", out, *small(),
+        "--over", "algorithm.temperature=[0.3, 1.0]", "--over", "seed=[0, 1]",
+    )  # fmt: skip
+    assert "±" in text
+    summary = json.loads((out / "summary.json").read_text())
+    assert [c["values"]["seed"] for c in summary["configurations"]] == [0, 1, 0, 1]
+    table = pq.read_table(out / "history.parquet").to_pydict()
+    assert set(table["configuration"]) == {0, 1, 2, 3}
+    assert len(table["round"]) == 4 * 3 * 10
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "nowhere.toml"], "there is no such file"),
+        (["run", "examples/opt-out.toml", "--set", "training.ronds=3"], "unknown key"),
+        (["run", "examples/opt-out.toml", "--set", "training.cohort=51"], "only 50 seen clients"),
+        (["run", "examples/opt-out.toml", "--set", "data.samples=500"], "the data set has 12000"),
+        (["run", "examples/opt-out.toml", "--out", "/proc/none"], "can't use the folder"),
+        (["sweep", "examples/opt-out.toml"], "nothing to sweep over"),
+    ],
+)
+def test_mistakes_end_in_one_clear_message(arguments, words):
+    text = maxfl(*arguments, code=2)
+    assert words in " ".join(text.split())
+    assert "Traceback" not in text
+
+
+def test_demo_draws_its_figure(tmp_path):
+    out = tmp_path / "demo"
+    text = maxfl("demo", "--out", out, *small("training.rounds=6", "participation.start=2"))
+    assert "FedAvg" in text
+    assert "MaxFL, T = 0.3" in text
+    assert "over 5 seeds" in text
+    assert (out / "demo.png").read_bytes().startswith(b"\x89PNG")

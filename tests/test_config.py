@@ -1,0 +1,147 @@
+"""Configurations: every mistake named, nothing ignored."""
+
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from maxfl.config import RunConfig, override, parse_setting, read_toml, validate
+from maxfl.errors import InputError
+from maxfl.experiment import build, build_federation, group
+from maxfl.sweep import expand
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"trainin": {}}, "trainin: unknown key; known here are seed, data"),
+        ({"training": {"ronds": 5}}, "training.ronds: unknown key; known here are rounds"),
+        ({"training": {"rounds": "many"}}, "training.rounds: .* integer .*many"),
+        ({"training": {"rounds": 0}}, "training.rounds: .* greater than 0"),
+        ({"training": {"local_lr": float("inf")}}, "training.local_lr: .*finite"),
+        ({"data": {"partition": "magic"}}, "data.partition: .*'dirichlet', 'clusters'"),
+        ({"data": {"source": "arrays"}}, "data: `file` and source"),
+        ({"data": {"partition": "by-owner"}}, "needs source"),
+        ({"algorithm": {"name": "fedsgd"}}, "algorithm.name"),
+        ({"algorithm": {"name": "maxfl", "mu": 1}}, "maxfl has no number `mu`; it has temperature"),
+        ({"algorithm": {"temperature": "hot"}}, "`temperature` = 'hot' is not a number"),
+        ({"requirement": {"kind": "fixed"}}, "requirement: `loss` and kind"),
+        ({"seed": -1}, "seed: .*greater than or equal to 0"),
+    ],
+)
+def test_mistakes_are_named(settings, words):
+    with pytest.raises(InputError, match=words):
+        validate(settings, "file.toml")
+
+
+def test_all_mistakes_are_listed_at_once():
+    with pytest.raises(InputError, match="2 mistake") as caught:
+        validate({"seed": -1, "model": {"hidden": [0]}}, "file.toml")
+    assert "seed" in str(caught.value)
+    assert "model.hidden.0" in str(caught.value)
+
+
+def test_settings_on_the_command_line():
+    assert parse_setting("training.rounds=50") == ("training.rounds", 50)
+    assert parse_setting("algorithm.name=fedavg") == ("algorithm.name", "fedavg")
+    assert parse_setting('data.partition="iid"') == ("data.partition", "iid")
+    assert parse_setting("model.hidden=[8, 4]") == ("model.hidden", [8, 4])
+    with pytest.raises(InputError, match="want key=value"):
+        parse_setting("rounds")
+    before = {"a": {"b": 1}}
+    assert override(before, "a.c.d", 2) == {"a": {"b": 1, "c": {"d": 2}}}
+    assert before == {"a": {"b": 1}}
+    with pytest.raises(InputError, match="a is a value, not a table"):
+        override({"a": 1}, "a.b", 2)
+
+
+def test_files_that_can_not_be_read(tmp_path):
+    with pytest.raises(InputError, match="there is no such file"):
+        read_toml(tmp_path / "none.toml")
+    broken = tmp_path / "broken.toml"
+    broken.write_text("[data\n")
+    with pytest.raises(InputError, match="not valid TOML"):
+        read_toml(broken)
+
+
+def test_sweeps_expand_to_every_combination():
+    grid = expand({"sweep": {"seed": [0, 1], "training": {"local_lr": [0.1, 0.2, 0.3]}}}, "s")
+    assert len(grid.configs) == 6
+    assert grid.values[1] == {"seed": 0, "training.local_lr": 0.2}
+    assert grid.configs[5].training.local_lr == 0.3
+    tables = [{"algorithm": {"name": ["fedavg"]}}, {"algorithm": {"temperature": [1.0, 0.1]}}]
+    assert [c.algorithm.name for c in expand({"sweep": tables}, "s").configs] == [
+        "fedavg", "maxfl", "maxfl",
+    ]  # fmt: skip
+    for bad, words in (
+        ({}, "nothing to sweep over"),
+        ({"sweep": {"seed": 3}}, "sweep.seed = 3; want a list"),
+        ({"sweep": {"seed": [0, "x"]}}, "with seed = x"),
+    ):
+        with pytest.raises(InputError, match=words):
+            expand(bad, "s")
+
+
+def test_configurations_that_share_a_program_are_grouped():
+    raw = {"sweep": {"training": {"local_lr": [0.1, 0.2]}, "seed": [0, 1]}}
+    by_seed = [g.numbers for g in group(expand(raw, "s").configs)]
+    assert by_seed == [[0, 2], [1, 3]], "each seed splits the data anew"
+    raw = {"data": {"seed": 5}, "sweep": {"training": {"local_lr": [0.1, 0.2]}, "seed": [0, 1]}}
+    assert [g.numbers for g in group(expand(raw, "s").configs)] == [[0, 1, 2, 3]]
+    raw = {"data": {"seed": 5}, "sweep": {"training": {"local_steps": [1, 2]}, "seed": [0, 1]}}
+    assert [g.numbers for g in group(expand(raw, "s").configs)] == [[0, 1], [2, 3]]
+
+
+def test_every_example_is_valid(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(ROOT / "examples/make_own_data.py"))
+    examples = [*sorted((ROOT / "examples").glob("*.toml")), ROOT / "src/maxfl/demo.toml"]
+    assert len(examples) >= 3
+    for path in examples:
+        raw = read_toml(path)
+        configs = expand(raw, str(path)).configs if "sweep" in raw else [validate(raw, str(path))]
+        build(configs[:1])
+
+
+def test_own_arrays_from_a_file(tmp_path):
+    rng = np.random.default_rng(0)
+    path = tmp_path / "mine.npz"
+    owner = np.repeat([3, 8, 9], [10, 20, 30])
+    np.savez(path, x=rng.normal(size=(60, 5)), y=rng.integers(0, 2, 60), client=owner)
+    raw = {"data": {"source": "arrays", "file": str(path), "partition": "by-owner", "unseen": 1}}
+    fed = build_federation(validate(raw, "mine"))
+    assert fed.clients == 3
+    assert fed.seen == 2
+    assert sorted(fed.train_sizes + fed.test_sizes) == [10, 20, 30]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "words"),
+    [
+        ({"x": np.zeros((3, 2))}, "but not .'y'."),
+        ({"x": np.zeros((3, 2)), "y": np.zeros(2, int)}, "y is int64.2.; want one integer"),
+        ({"x": np.zeros((3, 2)), "y": np.zeros(3)}, "y is float64"),
+        ({"x": np.zeros((0, 2)), "y": np.zeros(0, int)}, "holds no samples"),
+        (None, "not a readable .npz file"),
+    ],
+)
+def test_unreadable_arrays_are_refused(tmp_path, arrays, words):
+    path = tmp_path / "mine.npz"
+    if arrays is None:
+        np.savez(path, x=np.zeros(1000))
+        path.write_bytes(path.read_bytes()[:300])
+    else:
+        np.savez(path, **arrays)
+    with pytest.raises(InputError, match=words):
+        build_federation(validate({"data": {"source": "arrays", "file": str(path)}}, "mine"))
+
+
+def test_the_defaults_are_the_engines(small, small_model):
+    import maxfl
+
+    assert maxfl.Training(**dict(RunConfig().training)) == maxfl.Training()
+    assert RunConfig().requirement.steps == maxfl.solo().steps
+    assert maxfl.Simulation(small, small_model, maxfl.maxfl()).training == maxfl.Training()
