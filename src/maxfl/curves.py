@@ -20,7 +20,6 @@ class Curves(NamedTuple):
         accuracy: Test accuracy of the seen clients.
         unseen_appeal: GM-Appeal of the unseen clients.
         unseen_accuracy: Test accuracy of the unseen clients.
-
     """
 
     rounds: NDArray[np.int64]

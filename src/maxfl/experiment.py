@@ -31,7 +31,6 @@ class Group(NamedTuple):
     Attributes:
         numbers: Their places in the sweep.
         configs: The configurations.
-
     """
 
     numbers: list[int]

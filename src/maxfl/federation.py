@@ -19,7 +19,6 @@ class Samples(NamedTuple):
         x: Features, [total, ...]. Images stay uint8 here and are decoded when a batch is drawn.
         y: Labels, int32[total].
         offsets: int32[K + 1]; client k owns rows offsets[k] to offsets[k + 1].
-
     """
 
     x: Any
@@ -43,7 +42,6 @@ class Federation(NamedTuple):
         seen: Number of clients that take part in training; the others only look at the result.
         classes: Number of labels.
         decoding: From stored features to the model's input.
-
     """
 
     train: Samples
@@ -99,7 +97,6 @@ def federation(
         classes: Number of labels; by default the largest label plus one.
         decoding: From stored features to the model's input. By default uint8 features are
             divided by 255 and others are taken as they are.
-
     """
     if len(train) != len(test):
         raise InputError(

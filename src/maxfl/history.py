@@ -33,7 +33,6 @@ class History(NamedTuple):
         solo: The solo models' results, [C, K] each.
         thresholds: Requirements, [C, K] each.
         params: The final global model, leading axis C.
-
     """
 
     rounds: NDArray[np.int64]

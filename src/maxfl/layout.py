@@ -17,7 +17,6 @@ class Layout(NamedTuple):
         mesh: Devices along two axes: configurations of a sweep, and clients of a round.
         configurations_at_once: Configurations vectorised on one device; the rest follow in turn.
         clients_at_once: Clients vectorised on one device; the rest follow in turn.
-
     """
 
     mesh: jax.sharding.Mesh
@@ -49,7 +48,6 @@ def layout(
         cohort: Clients asked in a round.
         devices: By default all of JAX's.
         at_once: Most clients or configurations vectorised on one device.
-
     """
     devices = jax.devices() if devices is None else devices
     n = len(devices)

@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from maxfl.errors import check_number
+
 Params = Any
 """A pytree of float arrays."""
 
@@ -26,7 +28,6 @@ class Model(NamedTuple):
     Attributes:
         init: ``init(key) -> params``.
         apply: ``apply(params, x, key=None) -> logits``; with a key, training mode.
-
     """
 
     init: Callable[[Array], Params]
@@ -53,7 +54,6 @@ def mlp(inputs: int, hidden: tuple[int, ...], classes: int, dropout: float = 0.5
         classes: Number of logits.
         dropout: Share of the first hidden layer's units dropped in training, at least 0 and
             below 1.
-
     """
     check_number("dropout", dropout, least=0, below=1)
     widths = (inputs, *hidden, classes)

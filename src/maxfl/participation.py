@@ -36,7 +36,6 @@ class Presence(NamedTuple):
     Attributes:
         start: First round (counted from 0) in which appeal decides.
         dropout: Probability that an asked client fails to answer.
-
     """
 
     start: Any = 10
@@ -91,7 +90,6 @@ def sample(key: Array, available: Array, size: int) -> tuple[Array, Array]:
     Returns:
         Client numbers int[size], and which of them are real: where fewer are available, the
         others are placeholders that take no part, bool[size].
-
     """
     scores = jnp.where(available, jax.random.uniform(key, available.shape), -1.0)
     best, index = jax.lax.top_k(scores, size)

@@ -100,7 +100,6 @@ def run_block(
 
     Returns:
         The new state; who was asked, [C, P, period, m]; evaluations, [C, P, K].
-
     """
 
     def shard(

@@ -28,7 +28,6 @@ class Thresholds(NamedTuple):
     Attributes:
         train: ρ_k, against the training loss F_k(w): what a client can act on.
         test: Its held-out counterpart, against f_k(w).
-
     """
 
     train: Any
@@ -46,7 +45,6 @@ class Requirement(NamedTuple):
         multiple: ρ_k as a multiple of the solo loss.
         loss: If given, ρ_k is this loss for every client.
         rule: If given, ``rule(federation, solo) -> ρ[K]``.
-
     """
 
     steps: int = 100

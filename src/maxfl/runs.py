@@ -54,7 +54,6 @@ def run(
 
     Returns:
         The folder.
-
     """
     folder = Path(folder)
     description = simulation.describe()

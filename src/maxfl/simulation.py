@@ -41,7 +41,6 @@ class Training(NamedTuple):
             always evaluated.
         block: About so many rounds make one call of the compiled program; the host saves and
             shows progress in between.
-
     """
 
     rounds: int = 200
@@ -68,7 +67,6 @@ class Block(NamedTuple):
         rounds: Rounds done at each of its evaluations, int[P].
         evaluation: [C, P, K] each.
         asked: [C, rounds of the block, m] each.
-
     """
 
     rounds: Any

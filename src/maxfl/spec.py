@@ -24,7 +24,6 @@ class Spec(NamedTuple):
         batch_size: b.
         period: Most rounds between two evaluations.
         layout: Devices.
-
     """
 
     model: Model
@@ -51,7 +50,6 @@ class SoloSpec(NamedTuple):
         batch_size: b.
         steps: SGD steps.
         layout: Devices.
-
     """
 
     model: Model
@@ -85,7 +83,6 @@ class State(NamedTuple):
         server: The global model and the method's own state.
         memory: What each seen client keeps, leading axis M.
         loss: F_k(w) of all K clients, if the participation rule needs it, else ().
-
     """
 
     server: Server
@@ -102,7 +99,6 @@ class Evaluation(NamedTuple):
         test_accuracy: Held out.
         willing: Whether the client would take part in the next round.
         weight: The weight that the client would report for this model.
-
     """
 
     train_loss: Array

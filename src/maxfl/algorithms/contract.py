@@ -33,7 +33,6 @@ class Client(NamedTuple):
         size: Number of its training samples n_k, int.
         loss: F_k(w), mean loss of the server's model over all its training data.
         requirement: ρ_k, the loss that the model must beat.
-
     """
 
     number: Array
@@ -50,7 +49,6 @@ class Work(NamedTuple):
             number ``draw``. Equal numbers give equal minibatches, whatever the method.
         steps: τ, the number of local steps.
         learning_rate: η_l.
-
     """
 
     gradient: Callable[[Params, Array], Params]
@@ -74,7 +72,6 @@ class Cohort(NamedTuple):
         loss: F_k(w), float[m].
         requirement: ρ_k, float[m].
         weight: q_k as reported, float[m].
-
     """
 
     client: Array
@@ -102,7 +99,6 @@ class Algorithm(NamedTuple):
         weight: ``weight(hyper, server, client) -> q``, not negative.
         local: ``local(hyper, server, memory, client, work) -> (update, memory)``.
         server: ``server(hyper, server, total, cohort) -> (direction, state)``.
-
     """
 
     name: str

@@ -35,7 +35,6 @@ class Hyper(NamedTuple):
 
     Attributes:
         by_size: 0 for the plain mean, 1 for weights n_k.
-
     """
 
     by_size: Any = 0.0
@@ -78,7 +77,6 @@ def fedavg(by_size: ArrayLike = 0.0) -> Algorithm:
 
     Args:
         by_size: 0 for the plain mean, 1 to weigh clients by their number of samples.
-
     """
     check_number("algorithm.by_size", by_size, least=0)
     return Algorithm("fedavg", Hyper(by_size), init, memory, weight, local, server)

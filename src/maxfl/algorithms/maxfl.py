@@ -27,7 +27,6 @@ class Hyper(NamedTuple):
     Attributes:
         temperature: T, the width of the sigmoid in units of the loss.
         epsilon: ε, which keeps a round of clients with tiny weights from taking a full step.
-
     """
 
     temperature: Any = 1.0
@@ -50,7 +49,6 @@ def maxfl(temperature: ArrayLike = 1.0, epsilon: ArrayLike = 1e-3) -> Algorithm:
     Args:
         temperature: T, the width of the sigmoid in units of the loss; 1 is the paper.
         epsilon: ε, added to the sum of the weights.
-
     """
     check_number("algorithm.temperature", temperature, above=0)
     check_number("algorithm.epsilon", epsilon, least=0)

@@ -31,7 +31,6 @@ def assemble(
         train_share: Share of a client's samples that is for training.
         flipped: Share of all clients whose labels are reversed, y → classes − 1 − y.
         validation: Leave the test data out and hold out a quarter of the training data instead.
-
     """
     check_number("data.train_share", train_share, above=0, below=1)
     check_number("data.flipped", flipped, least=0)

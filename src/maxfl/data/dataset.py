@@ -18,7 +18,6 @@ class Dataset(NamedTuple):
         classes: Number of labels.
         decoding: From stored features to the model's input.
         owner: The client that each sample belongs to, where the data say so, int[n].
-
     """
 
     name: str
