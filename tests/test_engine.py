@@ -167,3 +167,11 @@ def test_final_weight_is_the_methods_own(small, small_model):
     t = int(history.rounds[1])
     asked = history.asked.client[0, t]
     np.testing.assert_allclose(history.asked.weight[0, t], expected[1][asked], rtol=1e-4)
+
+
+def test_a_federation_of_one_client():
+    pair = [([[0.0], [1.0]], [0, 1])]
+    fed = maxfl.federation(pair, pair)
+    training = TRAINING._replace(cohort=1, rounds=2)
+    history = train(fed, maxfl.mlp(1, (2,), 2), training=training, participation=maxfl.everyone())
+    assert history.asked.took_part.all()

@@ -9,6 +9,7 @@ from maxfl.layout import use_all_cores
 from maxfl.model import Model, mlp
 from maxfl.participation import decline, everyone, opt_out
 from maxfl.requirement import custom, fixed, solo
+from maxfl.runs import run
 from maxfl.simulation import Simulation, Training, simulate
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "maxfl",
     "mlp",
     "opt_out",
+    "run",
     "simulate",
     "solo",
     "use_all_cores",

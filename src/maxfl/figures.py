@@ -50,7 +50,11 @@ def draw_curves(curves: Mapping[str, Curves], path: Path, title: str, start: int
             )  # fmt: skip
         for axis in axes[1]:
             axis.set_xlabel("Communication rounds")
-        axes[1, 0].legend(loc="lower right")
+        handles, names = axes[0, 0].get_legend_handles_labels()
+        seeds = mpl.lines.Line2D([], [], color="0.5", lw=0.6, label="single seeds")
+        figure.legend(
+            [*handles, seeds], [*names, "single seeds"], loc="outside lower center", ncols=8
+        )
         figure.suptitle(title, x=0.01, ha="left", fontsize=11)
         figure.savefig(path, dpi=150)
 

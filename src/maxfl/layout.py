@@ -32,31 +32,33 @@ def use_all_cores() -> None:
 
 def layout(
     configurations: int,
-    cohort: int,
+    clients: int,
     *,
     devices: list[Any] | None = None,
     at_once: int | None = None,
+    spread: str | None = None,
 ) -> Layout:
     """Choose a layout.
 
-    Configurations or clients are spread over the devices, whichever leaves fewer of them idle.
     On a CPU each core works through its share one after another, which keeps one model's weights
     in its cache and measured faster than batches; an accelerator takes as many as there are.
 
     Args:
         configurations: Number of configurations of the sweep.
-        cohort: Clients asked in a round.
+        clients: Number of clients that work at a time.
         devices: By default all of JAX's.
         at_once: Most clients or configurations vectorised on one device.
+        spread: The axis to spread over the devices; by default the one that leaves fewer idle.
     """
     devices = jax.devices() if devices is None else devices
     n = len(devices)
-    by_sweep = _idle(configurations, n) <= _idle(cohort, n)
-    shape = (n, 1) if by_sweep else (1, n)
+    if spread is None:
+        spread = SWEEP if _idle(configurations, n) <= _idle(clients, n) else CLIENT
+    shape = (n, 1) if spread == SWEEP else (1, n)
     mesh = jax.sharding.Mesh(np.array(devices).reshape(shape), (SWEEP, CLIENT))
     if at_once is None:
         at_once = 1 if devices[0].platform == "cpu" else 1024
-    return Layout(mesh, min(at_once, configurations), min(at_once, cohort))
+    return Layout(mesh, min(at_once, configurations), min(at_once, clients))
 
 
 def _idle(items: int, devices: int) -> float:

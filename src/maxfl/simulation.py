@@ -109,8 +109,10 @@ class Simulation:
             )
         )
         self.configurations = _count((self._given, _arrays(self.requirement._replace(rule=None))))
-        here = layout(self.configurations, training.cohort, devices=devices, at_once=at_once)
-        alone = layout(1, federation.clients, devices=devices, at_once=at_once)
+        here, alone = (
+            layout(self.configurations, clients, devices=devices, at_once=at_once, spread=axis)
+            for clients, axis in ((training.cohort, None), (federation.clients, CLIENT))
+        )
         everywhere = jax.sharding.NamedSharding(here.mesh, jax.sharding.PartitionSpec())
         self._data = jax.device_put(
             Data(federation.train, federation.test, federation.decoding), everywhere

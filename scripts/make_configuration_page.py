@@ -1,0 +1,79 @@
+"""Write docs/configuration.md from the settings' own descriptions."""
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+from maxfl.algorithms import ALGORITHMS
+from maxfl.config import RunConfig
+
+PAGE = Path(__file__).parent.parent / "docs/configuration.md"
+HEAD = """# Configuration
+
+A run is a TOML file; `maxfl run FILE` trains it, `--set key=value` changes a setting. Every key has
+a default, so an empty file is a run too. Unknown keys and wrong types are errors.
+
+This page is made by `python scripts/make_configuration_page.py`.
+
+| key | default | meaning |
+|---|---|---|
+"""
+TAIL = """
+## Sweeps
+
+A table `[sweep]` holds lists: `maxfl sweep FILE` runs every combination of them. With several
+tables `[[sweep]]`, the combinations of each. `--over "key=[...]"` adds a list on the command line.
+
+Configurations that differ only in numbers (learning rates, a method's numbers, the requirement's
+`multiple` or `loss`, `participation.start` and `.dropout`, and, where `data.seed` is given, `seed`)
+run together as one compiled program. Others run one after another.
+
+Examples: [opt-out.toml](../examples/opt-out.toml), [sweep.toml](../examples/sweep.toml),
+[own-data.toml](../examples/own-data.toml), and the demo itself,
+[demo.toml](../src/maxfl/demo.toml).
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    rows = []
+    for name, field in RunConfig.model_fields.items():
+        section = field.annotation
+        if inspect.isclass(section) and hasattr(section, "model_fields"):
+            rows += [_row(f"{name}.{key}", own) for key, own in section.model_fields.items()]
+        else:
+            rows.append(_row(name, field))
+    for method, factory in ALGORITHMS.items():
+        lines = dict(_arguments(inspect.getdoc(factory) or ""))
+        for key, parameter in inspect.signature(factory).parameters.items():
+            meaning = f"{method}: {lines[key]}"
+            rows.append(f"| `algorithm.{key}` | `{parameter.default}` | {meaning} |")
+    return HEAD + "\n".join(rows) + "\n" + TAIL
+
+
+def _row(key: str, field: Any) -> str:
+    default = field.default
+    if isinstance(default, tuple):
+        default = list(default)
+    shown = "" if default is None else f"`{default!r}`".replace("'", '"')
+    choices = getattr(field.annotation, "__args__", ())
+    words = [f'`"{c}"`' for c in choices if isinstance(c, str)]
+    meaning = field.description + (f" ({', '.join(words)})" if words else "")
+    return f"| `{key}` | {shown} | {meaning} |"
+
+
+def _arguments(docstring: str) -> list[tuple[str, str]]:
+    """(name, meaning) from the Args section of a docstring."""
+    _, _, section = docstring.partition("Args:\n")
+    pairs = []
+    for line in section.splitlines():
+        name, colon, meaning = line.strip().partition(": ")
+        if colon and name.isidentifier():
+            pairs.append((name, meaning.rstrip(".")))
+        elif pairs:
+            pairs[-1] = (pairs[-1][0], f"{pairs[-1][1]} {line.strip()}".rstrip("."))
+    return pairs
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,52 @@
+"""What the documents say is true."""
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def test_the_readme_example_runs_and_is_short(capsys):
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    assert len(code.strip().splitlines()) <= 20
+    exec(compile(code, "README.md", "exec"), {})
+    assert "GM-Appeal" in capsys.readouterr().out
+
+
+def test_the_configuration_page_is_up_to_date():
+    page = runpy.run_path(str(ROOT / "scripts/make_configuration_page.py"))["page"]()
+    assert page == (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_room_is_named_in_the_design():
+    text = (ROOT / "docs/design.md").read_text(encoding="utf-8")
+    for path in (ROOT / "src/maxfl").glob("*.py"):
+        assert path.name in text or path.name in ("__init__.py", "errors.py"), path.name
+
+
+def test_the_results_page_names_every_column():
+    import maxfl
+    from maxfl import tables
+
+    pair = [([[0.0], [1.0]], [0, 1])]
+    fed = maxfl.federation(pair, pair)
+    training = maxfl.Training(rounds=1, cohort=1, local_steps=1, batch_size=1)
+    history = maxfl.simulate(fed, maxfl.mlp(1, (2,), 2), maxfl.fedavg(), training)
+    text = (ROOT / "docs/results.md").read_text(encoding="utf-8")
+    for table in (
+        tables.history_table(history, [0]),
+        tables.rounds_table(history, [0]),
+        tables.clients_table(history, fed, [0]),
+    ):
+        for column in table.column_names:
+            assert f"`{column}`" in text, column
