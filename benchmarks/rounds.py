@@ -63,7 +63,7 @@ def workload() -> maxfl.Federation:
         rows = rng.integers(0, len(data.y), (CLIENTS, size))
         return [(data.x[r], data.y[r]) for r in rows]
 
-    return maxfl.federation(clients(TRAIN), clients(TEST), decoding=data.decoding)
+    return maxfl.Federation.from_clients(clients(TRAIN), clients(TEST), decoding=data.decoding)
 
 
 def engine_rounds(

@@ -33,7 +33,9 @@ def make_clients(sizes, seed=0):
 def small():
     """Eight clients of unequal size, two of them unseen."""
     sizes = [5, 1, 40, 17, 8, 30, 12, 9]
-    return maxfl.federation(make_clients(sizes), make_clients(sizes[::-1], 1), unseen=2)
+    return maxfl.Federation.from_clients(
+        make_clients(sizes), make_clients(sizes[::-1], 1), unseen=2
+    )
 
 
 @pytest.fixture(scope="session")

@@ -39,7 +39,7 @@ def test_the_results_page_names_every_column():
     from maxfl import tables
 
     pair = [([[0.0], [1.0]], [0, 1])]
-    fed = maxfl.federation(pair, pair)
+    fed = maxfl.Federation.from_clients(pair, pair)
     training = maxfl.Training(rounds=1, cohort=1, local_steps=1, batch_size=1)
     history = maxfl.simulate(fed, maxfl.mlp(1, (2,), 2), maxfl.fedavg(), training)
     text = (ROOT / "docs/results.md").read_text(encoding="utf-8")

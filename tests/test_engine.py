@@ -124,7 +124,7 @@ def test_clients_of_very_unequal_size():
     rng = np.random.default_rng(0)
     sizes = [1, 10_000, 3, 257, 4096, 2]
     data = [(rng.normal(size=(n, 4)), rng.integers(0, 3, n)) for n in sizes]
-    fed = maxfl.federation(data, data[::-1])
+    fed = maxfl.Federation.from_clients(data, data[::-1])
     assert len(fed.train.y) == sum(sizes)
     model = maxfl.mlp(4, (6, 5), 3)
     history = train(
@@ -171,7 +171,7 @@ def test_final_weight_is_the_methods_own(small, small_model):
 
 def test_a_federation_of_one_client():
     pair = [([[0.0], [1.0]], [0, 1])]
-    fed = maxfl.federation(pair, pair)
+    fed = maxfl.Federation.from_clients(pair, pair)
     training = TRAINING._replace(cohort=1, rounds=2)
     history = train(fed, maxfl.mlp(1, (2,), 2), training=training, participation=maxfl.everyone())
     assert history.asked.took_part.all()

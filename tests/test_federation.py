@@ -26,32 +26,38 @@ GOOD = (X, Y)
 )
 def test_bad_clients_are_named(bad, words):
     with pytest.raises(maxfl.InputError, match=words):
-        maxfl.federation([GOOD, bad], [GOOD, GOOD], classes=2)
+        maxfl.Federation.from_clients([GOOD, bad], [GOOD, GOOD], classes=2)
 
 
 def test_the_shape_of_the_whole_is_checked():
     for make, words in (
-        (lambda: maxfl.federation([GOOD], [GOOD] * 2), "train has 1 clients and test has 2"),
-        (lambda: maxfl.federation([], []), "at least one client"),
-        (lambda: maxfl.federation([GOOD], [GOOD], unseen=1), "at least one client must be seen"),
+        (
+            lambda: maxfl.Federation.from_clients([GOOD], [GOOD] * 2),
+            "train has 1 clients and test has 2",
+        ),
+        (lambda: maxfl.Federation.from_clients([], []), "at least one client"),
+        (
+            lambda: maxfl.Federation.from_clients([GOOD], [GOOD], unseen=1),
+            "at least one client must be seen",
+        ),
     ):
         with pytest.raises(maxfl.InputError, match=words):
             make()
 
 
 def test_flat_arrays_and_sizes():
-    fed = maxfl.federation([GOOD, (X[:1], Y[:1])], [GOOD, GOOD], unseen=1)
+    fed = maxfl.Federation.from_clients([GOOD, (X[:1], Y[:1])], [GOOD, GOOD], unseen=1)
     np.testing.assert_array_equal(fed.train.offsets, [0, 3, 4])
     np.testing.assert_array_equal(fed.train_sizes, [3, 1])
     np.testing.assert_array_equal(fed.is_seen, [True, False])
     assert fed.classes == 2
     assert len(fed.digest()) == 64
-    assert fed.digest() != maxfl.federation([GOOD] * 2, [GOOD] * 2).digest()
+    assert fed.digest() != maxfl.Federation.from_clients([GOOD] * 2, [GOOD] * 2).digest()
 
 
 def test_bytes_stay_bytes_until_a_batch_is_drawn():
     images = np.full((2, 4, 4), 255, np.uint8)
-    fed = maxfl.federation([(images, [0, 1])], [(images, [0, 1])])
+    fed = maxfl.Federation.from_clients([(images, [0, 1])], [(images, [0, 1])])
     assert fed.train.x.dtype == np.uint8
     seen = []
 
@@ -65,7 +71,7 @@ def test_bytes_stay_bytes_until_a_batch_is_drawn():
 
 
 def simulation(model=None, algorithm=None, **training):
-    fed = maxfl.federation([GOOD] * 4, [GOOD] * 4, unseen=1)
+    fed = maxfl.Federation.from_clients([GOOD] * 4, [GOOD] * 4, unseen=1)
     options = {k: training.pop(k) for k in ("seed", "participation") if k in training}
     training = {"cohort": 2, **training}
     model = model or maxfl.mlp(2, (3,), 2)

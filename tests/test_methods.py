@@ -13,7 +13,7 @@ from maxfl.randomness import Purpose, batch_key, key
 LINEAR = maxfl.Model(lambda _: jnp.zeros((1, 2)), lambda w, x, _=None: x @ w)
 """Logits x·w from one feature, from zero: every probability is ½ and every loss is ln 2."""
 
-TWO = maxfl.federation(*[[([[1.0]], [0]), ([[2.0]], [1])]] * 2)
+TWO = maxfl.Federation.from_clients(*[[([[1.0]], [0]), ([[2.0]], [1])]] * 2)
 ONE_ROUND = maxfl.Training(rounds=1, cohort=2, local_steps=1, batch_size=1, local_lr=0.1)
 
 
@@ -53,7 +53,9 @@ def test_maxfl_at_a_very_high_temperature_is_fedavg():
 
 def test_fedavg_by_size():
     # Client 1 twice as large: (Δ₀ + 2Δ₁)/3 = (0.05, −0.05).
-    fed = maxfl.federation([([[1.0]], [0]), ([[2.0]] * 2, [1] * 2)], [([[1.0]], [0])] * 2)
+    fed = maxfl.Federation.from_clients(
+        [([[1.0]], [0]), ([[2.0]] * 2, [1] * 2)], [([[1.0]], [0])] * 2
+    )
     history = maxfl.simulate(fed, LINEAR, maxfl.fedavg(by_size=1), ONE_ROUND)
     np.testing.assert_allclose(np.asarray(history.params)[0], [[-0.05, 0.05]], rtol=1e-6)
 

@@ -22,10 +22,10 @@ TRAINING = maxfl.Training(
 
 def simulation(**options):
     sizes = [5, 1, 40, 17]
-    fed = maxfl.federation(make_clients(sizes), make_clients(sizes, 1), unseen=1)
+    fed = maxfl.Federation.from_clients(make_clients(sizes), make_clients(sizes, 1), unseen=1)
     options = {"participation": maxfl.opt_out(5), "requirement": maxfl.solo(1.5, 10), **options}
     training = TRAINING._replace(**options.pop("training", {}))
-    model = maxfl.mlp(4, (6,), 3, dropout=0.3)
+    model = maxfl.mlp(4, (6,), 3, dropout=options.pop("dropout", 0.3))
     return maxfl.Simulation(fed, model, maxfl.maxfl([0.5, 1.0]), training, **options)
 
 
@@ -109,6 +109,7 @@ def test_another_experiment_is_refused_by_name(cut_off):
     for other, words in (
         (simulation(seed=7), r"seed \(0 there, 7 here\)"),
         (simulation(training={"local_lr": 0.1}), r"training.local_lr \(0.2 there, 0.1 here\)"),
+        (simulation(dropout=0.4), "differs in model"),
         (simulation(participation=maxfl.everyone()), r"participation.rule \(opt-out there"),
     ):
         with pytest.raises(maxfl.InputError, match=words):

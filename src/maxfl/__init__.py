@@ -3,7 +3,7 @@
 from maxfl import appeal
 from maxfl.algorithms import ALGORITHMS, Algorithm, fedavg, maxfl
 from maxfl.errors import InputError
-from maxfl.federation import Decoding, Federation, Samples, federation
+from maxfl.federation import Decoding, Federation, Samples
 from maxfl.history import History
 from maxfl.layout import use_all_cores
 from maxfl.model import Model, mlp
@@ -28,7 +28,6 @@ __all__ = [
     "decline",
     "everyone",
     "fedavg",
-    "federation",
     "fixed",
     "maxfl",
     "mlp",

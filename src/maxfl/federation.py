@@ -70,6 +70,58 @@ class Federation(NamedTuple):
         """Whether each client takes part in training, bool[K]."""
         return np.arange(self.clients) < self.seen
 
+    @classmethod
+    def from_clients(
+        cls,
+        train: Sequence[Arrays],
+        test: Sequence[Arrays],
+        *,
+        unseen: int = 0,
+        classes: int | None = None,
+        decoding: Decoding | None = None,
+    ) -> "Federation":
+        """Build a federation from one (x, y) pair of arrays per client, and check it.
+
+        Args:
+            train: Training data of each client: x [n_k, ...], y int[n_k]. Sizes may differ.
+            test: Held-out data of each client, in the same order.
+            unseen: How many of the last clients take no part in training.
+            classes: Number of labels; by default the largest label plus one.
+            decoding: From stored features to the model's input. By default uint8 features are
+                divided by 255 and others are taken as they are.
+        """
+        if len(train) != len(test):
+            raise InputError(
+                f"train has {len(train)} clients and test has {len(test)}: give each client both"
+            )
+        if not 0 <= unseen < max(len(train), 1):
+            raise InputError(
+                f"unseen = {unseen} of {len(train)} clients: at least one client must be seen"
+            )
+        if len(train) == 0:
+            raise InputError("a federation needs at least one client")
+        checked_train = [_client(pair, k, "train") for k, pair in enumerate(train)]
+        checked_test = [_client(pair, k, "test") for k, pair in enumerate(test)]
+        _same_features(checked_train + checked_test)
+        pairs = (*checked_train, *checked_test)
+        largest = max(int(y.max()) for _, y in pairs)
+        if classes is not None and largest >= classes:
+            where = next(i for i, (_, y) in enumerate(pairs) if y.max() >= classes)
+            raise InputError(
+                f"client {where % len(train)} has label {largest}, but classes = {classes} allows "
+                f"labels 0 to {classes - 1}"
+            )
+        if decoding is None:
+            is_bytes = checked_train[0][0].dtype == np.uint8
+            decoding = Decoding(scale=np.float32(1 / 255)) if is_bytes else Decoding()
+        return cls(
+            _flatten(checked_train),
+            _flatten(checked_test),
+            seen=len(train) - unseen,
+            classes=largest + 1 if classes is None else classes,
+            decoding=decoding,
+        )
+
     def digest(self) -> str:
         """SHA-256 of everything in the federation, to tell one from another."""
         sha = hashlib.sha256()
@@ -78,57 +130,6 @@ class Federation(NamedTuple):
             sha.update(f"{array.dtype}{array.shape}".encode())
             sha.update(array.data)
         return sha.hexdigest()
-
-
-def federation(
-    train: Sequence[Arrays],
-    test: Sequence[Arrays],
-    *,
-    unseen: int = 0,
-    classes: int | None = None,
-    decoding: Decoding | None = None,
-) -> Federation:
-    """Build a federation from one (x, y) pair of arrays per client, and check it.
-
-    Args:
-        train: Training data of each client: x [n_k, ...], y int[n_k]. Sizes may differ.
-        test: Held-out data of each client, in the same order.
-        unseen: How many of the last clients take no part in training.
-        classes: Number of labels; by default the largest label plus one.
-        decoding: From stored features to the model's input. By default uint8 features are
-            divided by 255 and others are taken as they are.
-    """
-    if len(train) != len(test):
-        raise InputError(
-            f"train has {len(train)} clients and test has {len(test)}: give each client both"
-        )
-    if not 0 <= unseen < max(len(train), 1):
-        raise InputError(
-            f"unseen = {unseen} of {len(train)} clients: at least one client must be seen"
-        )
-    if len(train) == 0:
-        raise InputError("a federation needs at least one client")
-    checked_train = [_client(pair, k, "train") for k, pair in enumerate(train)]
-    checked_test = [_client(pair, k, "test") for k, pair in enumerate(test)]
-    _same_features(checked_train + checked_test)
-    pairs = (*checked_train, *checked_test)
-    largest = max(int(y.max()) for _, y in pairs)
-    if classes is not None and largest >= classes:
-        where = next(i for i, (_, y) in enumerate(pairs) if y.max() >= classes)
-        raise InputError(
-            f"client {where % len(train)} has label {largest}, but classes = {classes} allows "
-            f"labels 0 to {classes - 1}"
-        )
-    if decoding is None:
-        is_bytes = checked_train[0][0].dtype == np.uint8
-        decoding = Decoding(scale=np.float32(1 / 255)) if is_bytes else Decoding()
-    return Federation(
-        _flatten(checked_train),
-        _flatten(checked_test),
-        seen=len(train) - unseen,
-        classes=largest + 1 if classes is None else classes,
-        decoding=decoding,
-    )
 
 
 def _client(pair: Arrays, k: int, split: str) -> tuple[NDArray[Any], NDArray[np.int32]]:

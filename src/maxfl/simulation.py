@@ -1,5 +1,6 @@
 """The engine's host side: check everything first, then run block after block."""
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -209,12 +210,11 @@ class Simulation:
 
     def describe(self) -> dict[str, Any]:
         """Everything that a result depends on, as plain data."""
-        params = jax.eval_shape(self._spec.model.init, jax.random.key(0))
-        shapes = jax.tree_util.tree_flatten_with_path(params)[0]
         rule = self.requirement.rule
         return {
+            "jax": jax.__version__,
             "federation": self.federation.digest(),
-            "model": {jax.tree_util.keystr(path): str(leaf.shape) for path, leaf in shapes},
+            "model": _model_digest(self._spec.model, self._data),
             "algorithm": {"name": self._spec.algorithm.name, **_plain(self._given.hyper)},
             "training": _plain(self.training),
             "requirement": _plain(self.requirement._replace(rule=None))
@@ -312,6 +312,17 @@ def _check_model(model: Model, federation: Federation) -> None:
             f"the model gives outputs of shape {list(logits.shape)} for 2 samples; want "
             f"[2, {federation.classes}] or more, one logit per class"
         )
+
+
+def _model_digest(model: Model, data: Data) -> str:
+    """SHA-256 of the model as compiled, in training mode: its shapes and all that it computes."""
+    key = jax.random.key(0)
+
+    def both(key: Any, x: Any) -> Any:
+        return model.apply(model.init(key), decode(data.decoding, x), key)
+
+    program = jax.jit(both).lower(key, data.train.x[:2]).as_text()
+    return hashlib.sha256(program.encode()).hexdigest()
 
 
 def _arrays(numbers: Any) -> Any:

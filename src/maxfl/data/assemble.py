@@ -5,7 +5,7 @@ import numpy as np
 from maxfl.data.dataset import Dataset
 from maxfl.data.partition import Parts
 from maxfl.errors import InputError, check_number
-from maxfl.federation import Federation, federation
+from maxfl.federation import Federation
 
 VALIDATION_SHARE = 0.25
 """Of the training data, when settings are being chosen and the test data stay out of sight."""
@@ -52,7 +52,7 @@ def assemble(
         y = dataset.classes - 1 - y if flip else y
         train.append((dataset.x[rows[:cut]], y[:cut]))
         test.append((dataset.x[rows[cut:]], y[cut:]))
-    return federation(
+    return Federation.from_clients(
         train, test, unseen=unseen, classes=dataset.classes, decoding=dataset.decoding
     )
 
