@@ -1,7 +1,7 @@
 """The compiled programs: start a federation, train clients alone, run a block of rounds.
 
-Each works on all configurations of a sweep (leading axis C) under one ``shard_map``:
-configurations along one axis of the devices, clients along the other.
+Each works on all configurations of a sweep (leading axis C). The two that train run under one
+``shard_map``: configurations along one axis of the devices, clients along the other.
 """
 
 from collections.abc import Callable
@@ -13,15 +13,16 @@ import jax.numpy as jnp
 from jax import Array
 from jax.sharding import PartitionSpec
 
-from maxfl.algorithms.contract import Client, Server, descend
+from maxfl.algorithms.contract import Client, Pytree, Server, descend
 from maxfl.evaluation import evaluate, owners
 from maxfl.layout import CLIENT, SWEEP, Layout
 from maxfl.local import batch_gradient, client_score
+from maxfl.model import Model, Params
 from maxfl.participation import willing
 from maxfl.randomness import Purpose, key
 from maxfl.requirement import Solo
-from maxfl.rounds import all_losses, run_round
-from maxfl.spec import Asked, Data, Evaluation, Numbers, SoloSpec, Spec, State
+from maxfl.rounds import all_losses, run_round, watched_losses
+from maxfl.spec import Asked, Data, Evaluation, Numbers, Setup, SoloSpec, Spec, State
 
 SKIP = -1
 """In a plan: no rounds and no evaluation, so that a shorter last block needs no new program."""
@@ -31,24 +32,24 @@ EACH, ALIKE = PartitionSpec(SWEEP), PartitionSpec()
 T = TypeVar("T")
 
 
-@partial(jax.jit, static_argnums=0)
-def start(spec: Spec, data: Data, numbers: Numbers) -> State:
-    """State before the first round, for every configuration."""
+@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def start(
+    model: Model,
+    init: Callable[[Params, int], Pytree],
+    memory: Callable[[Params], Pytree],
+    seen: int,
+    seed: Array,
+) -> State:
+    """State before the first round, for every configuration; init and memory are the method's."""
 
-    def one(data: Data, own: Numbers) -> State:
-        params = spec.model.init(key(own.seed, Purpose.INIT))
-        server = Server(params, spec.algorithm.init(params, spec.seen))
-        memory = jax.tree.map(
-            lambda leaf: jnp.broadcast_to(leaf, (spec.seen, *jnp.shape(leaf))),
-            spec.algorithm.memory(params),
+    def one(seed: Array) -> State:
+        params = model.init(key(seed, Purpose.INIT))
+        for_all = jax.tree.map(
+            lambda leaf: jnp.broadcast_to(leaf, (seen, *jnp.shape(leaf))), memory(params)
         )
-        loss = all_losses(spec, data, owners(data.train), server) if spec.watches else ()
-        return State(server, memory, loss)
+        return State(Server(params, init(params, seen)), for_all)
 
-    def shard(data: Data, numbers: Numbers) -> State:
-        return _map(partial(one, data), numbers, spec.layout.configurations_at_once)
-
-    return _shard(spec.layout, shard, (ALIKE, EACH), EACH)(data, numbers)
+    return jax.lax.map(one, seed)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -105,21 +106,21 @@ def run_block(
     def shard(
         data: Data, numbers: Numbers, requirement: Array, state: State, first: Array, plan: Array
     ) -> tuple[State, Asked, Evaluation]:
-        owner = owners(data.train), owners(data.test)
+        owner, test_owner = owners(data.train), owners(data.test)
 
-        def configuration(
-            own: tuple[Numbers, Array, State],
-        ) -> tuple[State, Asked, Evaluation]:
+        def configuration(own: tuple[Numbers, Array, State]) -> tuple[State, Asked, Evaluation]:
             numbers, rho, state = own
+            setup = Setup(spec, data, owner, numbers, rho)
 
-            def period(carry: tuple[State, Array], rounds: Array) -> tuple[Any, Any]:
-                state, first = carry
-                state, asked = _rounds(spec, data, owner[0], numbers, rho, state, first, rounds)
+            def period(carry: tuple[State, Any, Array], rounds: Array) -> tuple[Any, Any]:
+                state, losses, first = carry
+                state, losses, asked = _rounds(setup, state, losses, first, rounds)
                 first = first + jnp.maximum(rounds, 0)
-                look = partial(_evaluate, spec, data, owner, numbers, rho, first, state)
-                return (state, first), (asked, _if(rounds != SKIP, look))
+                look = partial(_evaluate, setup, test_owner, first, state.server, losses)
+                return (state, losses, first), (asked, _if(rounds != SKIP, look))
 
-            (state, _), (asked, evaluation) = jax.lax.scan(period, (state, first), plan)
+            begin = state, watched_losses(setup, state.server), first
+            (state, _, _), (asked, evaluation) = jax.lax.scan(period, begin, plan)
             return state, asked, evaluation
 
         own = numbers, requirement, state
@@ -130,40 +131,27 @@ def run_block(
 
 
 def _rounds(
-    spec: Spec,
-    data: Data,
-    owner: Array,
-    numbers: Numbers,
-    rho: Array,
-    state: State,
-    first: Array,
-    count: Array,
-) -> tuple[State, Asked]:
+    setup: Setup, state: State, losses: Any, first: Array, count: Array
+) -> tuple[State, Any, Asked]:
     """``count`` rounds of one configuration; who was asked, [period, m], the rest zeros."""
 
-    def one(i: Array, carry: tuple[State, Asked]) -> tuple[State, Asked]:
-        state, log = carry
-        state, asked = run_round(spec, data, owner, numbers, rho, first + i, state)
-        return state, jax.tree.map(lambda rows, row: rows.at[i].set(row), log, asked)
+    def one(i: Array, carry: tuple[State, Any, Asked]) -> tuple[State, Any, Asked]:
+        state, losses, log = carry
+        state, losses, asked = run_round(setup, first + i, state, losses)
+        return state, losses, jax.tree.map(lambda rows, row: rows.at[i].set(row), log, asked)
 
-    shape = (spec.period, spec.cohort)
+    shape = (setup.spec.period, setup.spec.cohort)
     log = Asked(jnp.zeros(shape, jnp.int32), jnp.zeros(shape, bool), jnp.zeros(shape))
-    return jax.lax.fori_loop(0, count, one, (state, log))
+    return jax.lax.fori_loop(0, count, one, (state, losses, log))
 
 
 def _evaluate(
-    spec: Spec,
-    data: Data,
-    owner: tuple[Array, Array],
-    numbers: Numbers,
-    rho: Array,
-    done: Array,
-    state: State,
+    setup: Setup, test_owner: Array, done: Array, server: Server, losses: Any
 ) -> Evaluation:
     """Show the model to all K clients after ``done`` rounds."""
-    server = state.server
-    test = evaluate(spec.model, data.decoding, data.test, owner[1], server.params, CLIENT)
-    loss = state.loss if spec.watches else all_losses(spec, data, owner[0], server)
+    spec, data, _, numbers, rho = setup
+    test = evaluate(spec.model, data.decoding, data.test, test_owner, server.params, CLIENT)
+    loss = losses if spec.watches else all_losses(setup, server)
     clients = Client(jnp.arange(len(rho)), jnp.diff(data.train.offsets), loss, rho)
     weigh = partial(spec.algorithm.weight, numbers.hyper, server)
     return Evaluation(

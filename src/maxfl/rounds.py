@@ -1,7 +1,7 @@
 """One round of one configuration: ask a cohort, train its clients, take the server's step."""
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from maxfl.layout import CLIENT
 from maxfl.local import batch_gradient, client_score
 from maxfl.participation import answers, sample, willing
 from maxfl.randomness import Purpose, key
-from maxfl.spec import Asked, Data, Numbers, Spec, State
+from maxfl.spec import Asked, Setup, Spec, State
 
 
 class Visit(NamedTuple):
@@ -24,42 +24,37 @@ class Visit(NamedTuple):
     memory: Pytree
 
 
-def all_losses(spec: Spec, data: Data, owner: Array, server: Server) -> Array:
+def all_losses(setup: Setup, server: Server) -> Array:
     """F_k(w) of all K clients, float32[K]."""
-    params = server.params
-    return evaluate(spec.model, data.decoding, data.train, owner, params, CLIENT).loss
+    model, data = setup.spec.model, setup.data
+    return evaluate(model, data.decoding, data.train, setup.owner, server.params, CLIENT).loss
 
 
-def run_round(
-    spec: Spec,
-    data: Data,
-    owner: Array,
-    numbers: Numbers,
-    requirement: Array,
-    round_: Array,
-    state: State,
-) -> tuple[State, Asked]:
-    """Run round ``round_`` (counted from 0). ``requirement`` is ρ, float32[K]."""
-    client, asked = _ask(spec, numbers, requirement, round_, state)
-    visit = partial(_visit, spec, data, numbers, requirement, round_, state)
-    total, cohort, memory = _visit_all(spec, visit, client, asked)
-    direction, kept = spec.algorithm.server(numbers.hyper, state.server, total, cohort)
-    params = jax.tree.map(lambda w, d: w - numbers.server_lr * d, state.server.params, direction)
+def watched_losses(setup: Setup, server: Server) -> Any:
+    """F_k(w) of all K clients if the participation rule needs them in every round, else ()."""
+    return all_losses(setup, server) if setup.spec.watches else ()
+
+
+def run_round(setup: Setup, round_: Array, state: State, losses: Any) -> tuple[State, Any, Asked]:
+    """Run round ``round_`` (counted from 0) from a state and its ``watched_losses``."""
+    client, asked = _ask(setup, round_, losses)
+    visit = partial(_visit, setup, round_, state, losses)
+    total, cohort, memory = _visit_all(setup.spec, visit, client, asked)
+    numbers, old = setup.numbers, state.server
+    direction, kept = setup.spec.algorithm.server(numbers.hyper, old, total, cohort)
+    params = jax.tree.map(lambda w, d: w - numbers.server_lr * d, old.params, direction)
     server = Server(params, kept)
-    return State(
-        server,
-        _remember(state.memory, memory, cohort, spec.seen),
-        all_losses(spec, data, owner, server) if spec.watches else (),
-    ), Asked(cohort.client, cohort.took_part, cohort.weight)
+    state = State(server, _remember(state.memory, memory, cohort, setup.spec.seen))
+    asked_now = Asked(cohort.client, cohort.took_part, cohort.weight)
+    return state, watched_losses(setup, server), asked_now
 
 
-def _ask(
-    spec: Spec, numbers: Numbers, requirement: Array, round_: Array, state: State
-) -> tuple[Array, Array]:
+def _ask(setup: Setup, round_: Array, losses: Any) -> tuple[Array, Array]:
     """Sample the cohort: client numbers int[m], and which of them could be reached, bool[m]."""
+    spec, numbers = setup.spec, setup.numbers
     available = jnp.ones(spec.seen, bool)
     if spec.watches:
-        wants = willing(spec.rule, numbers.presence, round_, state.loss, requirement)
+        wants = willing(spec.rule, numbers.presence, round_, losses, setup.requirement)
         available = wants[: spec.seen]
     sampling = key(numbers.seed, Purpose.SAMPLING, round_)
     client, real = sample(sampling, available, spec.cohort)
@@ -68,21 +63,15 @@ def _ask(
 
 
 def _visit(
-    spec: Spec,
-    data: Data,
-    numbers: Numbers,
-    requirement: Array,
-    round_: Array,
-    state: State,
-    client: Array,
-    asked: Array,
+    setup: Setup, round_: Array, state: State, losses: Any, client: Array, asked: Array
 ) -> Visit:
     """Let one asked client measure the model, decide, and train."""
-    rho = requirement[client]
+    spec, data, _, numbers, requirement = setup
+    server, rho = state.server, requirement[client]
     loss = (
-        state.loss[client]
+        losses[client]
         if spec.watches
-        else client_score(spec.model, data.decoding, data.train, client, state.server.params).loss
+        else client_score(spec.model, data.decoding, data.train, client, server.params).loss
     )
     took_part = asked & willing(spec.rule, numbers.presence, round_, loss, rho)
     size = data.train.offsets[client + 1] - data.train.offsets[client]
@@ -95,8 +84,8 @@ def _visit(
     memory = jax.tree.map(lambda leaf: leaf[client], state.memory)
 
     def train() -> tuple[Total, Pytree]:
-        weight = spec.algorithm.weight(numbers.hyper, state.server, who)
-        update, kept = spec.algorithm.local(numbers.hyper, state.server, memory, who, work)
+        weight = spec.algorithm.weight(numbers.hyper, server, who)
+        update, kept = spec.algorithm.local(numbers.hyper, server, memory, who, work)
         # No weight means no influence, even of an update that overflowed: 0 · ∞ is not 0.
         weighted = jax.tree.map(lambda u: jnp.where(weight > 0, weight * u, 0.0), update)
         return Total(weighted, weight), kept

@@ -171,7 +171,8 @@ class Simulation:
 
     def start(self) -> State:
         """State before the first round."""
-        return start(self._spec, self._data, self._numbers)
+        model, algorithm, seen = self._spec.model, self._spec.algorithm, self._spec.seen
+        return start(model, algorithm.init, algorithm.memory, seen, self._numbers.seed)
 
     def blocks(
         self, prepared: Prepared, state: State, done: int = 0

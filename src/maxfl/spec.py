@@ -76,18 +76,34 @@ class Numbers(NamedTuple):
     presence: Presence
 
 
+class Setup(NamedTuple):
+    """What one configuration's rounds need and never change.
+
+    Attributes:
+        spec: What is compiled in.
+        data: The federation's arrays.
+        owner: The client of each training sample, int32[total].
+        numbers: This configuration's, without the axis C.
+        requirement: ρ, float32[K].
+    """
+
+    spec: Spec
+    data: Data
+    owner: Array
+    numbers: Numbers
+    requirement: Array
+
+
 class State(NamedTuple):
     """What a run carries from round to round.
 
     Attributes:
         server: The global model and the method's own state.
         memory: What each seen client keeps, leading axis M.
-        loss: F_k(w) of all K clients, if the participation rule needs it, else ().
     """
 
     server: Server
     memory: Pytree
-    loss: Any
 
 
 class Evaluation(NamedTuple):
