@@ -41,6 +41,9 @@ def test_run_writes_a_folder_and_shows_a_table(tmp_path):
     for word in ("GM-Appeal", "seen", "unseen", "test accuracy", "preferred model"):
         assert word in text
     assert json.loads((out / "summary.json").read_text())["rounds"] == 4
+    settings = json.loads((out / "experiment.json").read_text())["config"]
+    assert settings["data"]["samples"] == 20
+    assert settings["model"]["hidden"] == [8]
     assert "already holds a finished run" in maxfl(
         "run", "examples/opt-out.toml", "--out", out, *small("seed=3"), code=2
     )
@@ -49,7 +52,7 @@ def test_run_writes_a_folder_and_shows_a_table(tmp_path):
     )
     other = maxfl("run", "examples/opt-out.toml", "--out", out, *small("seed=4"), code=2)
     assert "another experiment" in other
-    assert "seed" in other
+    assert "config.seed (3 there, 4 here)" in other
 
 
 def test_sweep_collects_its_groups(tmp_path):
@@ -58,14 +61,14 @@ def test_sweep_collects_its_groups(tmp_path):
     out = tmp_path / "many"
     text = maxfl(
         "sweep", "examples/opt-out.toml", "--out", out, *small(),
-        "--over", "algorithm.temperature=[0.3, 1.0]", "--over", "seed=[0, 1]",
+        "--over", "data.unseen=[4, 0]", "--over", "seed=[0, 1]",
     )  # fmt: skip
     assert "±" in text
     summary = json.loads((out / "summary.json").read_text())
     assert [c["values"]["seed"] for c in summary["configurations"]] == [0, 1, 0, 1]
     table = pq.read_table(out / "history.parquet").to_pydict()
     assert set(table["configuration"]) == {0, 1, 2, 3}
-    assert len(table["round"]) == 4 * 3 * 10
+    assert len(table["round"]) == 2 * 3 * (10 + 6)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +79,10 @@ def test_sweep_collects_its_groups(tmp_path):
         (["run", "examples/opt-out.toml", "--set", "training.cohort=51"], "only 50 seen clients"),
         (["run", "examples/opt-out.toml", "--set", "data.samples=500"], "the data set has 12000"),
         (["run", "examples/opt-out.toml", "--out", "/proc/none"], "can't use the folder"),
-        (["sweep", "examples/opt-out.toml"], "nothing to sweep over"),
+        (["sweep", "examples/opt-out.toml"], "nothing to sweep over: add a table [sweep] with"),
+        (["run", "examples/sweep.toml"], "has a table [sweep]: use maxfl sweep"),
+        (["run", "[/b].toml"], "[/b].toml: there is no such file"),
+        (["sweep", "examples/sweep.toml", "--over", "seed"], "--over seed: want key=value"),
     ],
 )
 def test_mistakes_end_in_one_clear_message(arguments, words):

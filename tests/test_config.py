@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from maxfl.config import RunConfig, override, parse_setting, read_toml, validate
+from maxfl.data.arrays import load_arrays
 from maxfl.errors import InputError
 from maxfl.experiment import build, build_federation, group
 from maxfl.sweep import expand
@@ -21,6 +22,9 @@ ROOT = Path(__file__).parent.parent
         ({"training": {"ronds": 5}}, "training.ronds: unknown key; known here are rounds"),
         ({"training": {"rounds": "many"}}, "training.rounds: .* integer .*many"),
         ({"training": {"rounds": 0}}, "training.rounds: .* greater than 0"),
+        ({"training": {"rounds": "5"}}, "training.rounds: .* valid integer"),
+        ({"training": {"local_lr": True}}, "training.local_lr: .* valid number"),
+        ({"seed": True}, "seed: .* valid integer"),
         ({"training": {"local_lr": float("inf")}}, "training.local_lr: .*finite"),
         ({"data": {"partition": "magic"}}, "data.partition: .*'dirichlet', 'clusters'"),
         ({"data": {"source": "arrays"}}, "data: `file` and source"),
@@ -79,6 +83,7 @@ def test_sweeps_expand_to_every_combination():
     for bad, words in (
         ({}, "nothing to sweep over"),
         ({"sweep": {"seed": 3}}, "sweep.seed = 3; want a list"),
+        ({"sweep": 3}, "sweep = 3; want a table"),
         ({"sweep": {"seed": [0, "x"]}}, "with seed = x"),
     ):
         with pytest.raises(InputError, match=words):
@@ -125,6 +130,8 @@ def test_own_arrays_from_a_file(tmp_path):
         ({"x": np.zeros((3, 2)), "y": np.zeros(2, int)}, "y is int64.2.; want one integer"),
         ({"x": np.zeros((3, 2)), "y": np.zeros(3)}, "y is float64"),
         ({"x": np.zeros((0, 2)), "y": np.zeros(0, int)}, "holds no samples"),
+        ({"x": np.zeros(()), "y": np.zeros((), int)}, "holds no samples"),
+        ({"x": np.zeros((3, 2)), "y": np.array([0, -1, 1])}, "labels run from -1 to 1"),
         (None, "not a readable .npz file"),
     ],
 )
@@ -136,7 +143,15 @@ def test_unreadable_arrays_are_refused(tmp_path, arrays, words):
     else:
         np.savez(path, **arrays)
     with pytest.raises(InputError, match=words):
-        build_federation(validate({"data": {"source": "arrays", "file": str(path)}}, "mine"))
+        load_arrays(path)
+
+
+def test_a_file_of_one_array_is_refused(tmp_path):
+    np.save(tmp_path / "mine.npy", np.zeros((3, 2)))
+    with pytest.raises(InputError, match="holds one array"):
+        load_arrays(tmp_path / "mine.npy")
+    with pytest.raises(InputError, match="not a readable"):
+        load_arrays(tmp_path)
 
 
 def test_the_defaults_are_the_engines(small, small_model):

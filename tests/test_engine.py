@@ -119,6 +119,37 @@ def test_a_diverging_configuration_does_not_harm_the_others(small, dropout_model
     assert_same(sweep, alone, 1e-5, slice(0, 1))
 
 
+@pytest.mark.parametrize("at_once", [1, 5])
+def test_a_client_without_a_requirement_harms_nobody(small, dropout_model, at_once):
+    """A NaN requirement: the client has no weight, and the round is the others' round."""
+    rho = np.full(small.clients, 1.0, np.float32)
+    odd = rho.copy()
+    odd[2] = np.inf - np.inf
+    training = TRAINING._replace(cohort=6)
+    options = {"participation": maxfl.everyone(), "training": training, "at_once": at_once}
+    simulation = maxfl.Simulation(
+        small, dropout_model, maxfl.maxfl(), training,
+        participation=maxfl.everyone(), requirement=maxfl.fixed(1.0, 10), at_once=at_once,
+    )  # fmt: skip
+    prepared = simulation.prepare()
+    bars = prepared.thresholds._replace(train=odd[None])
+    prepared = prepared._replace(thresholds=bars)
+    *_, (state, block) = simulation.blocks(prepared, simulation.start())
+    assert (block.asked.weight[block.asked.client == 2] == 0).all()
+    assert (block.asked.weight[block.asked.client != 2] > 0).all()
+    plain = train(small, dropout_model, requirement=maxfl.fixed(1.0, 10), **options)
+    moved = [
+        not np.allclose(a, b)
+        for a, b in zip(
+            jax.tree.leaves(state.server.params),
+            jax.tree.leaves(simulation.start().server.params),
+            strict=True,
+        )
+    ]
+    assert all(moved)
+    assert not np.allclose(state.server.params[0].weight, plain.params[0].weight)
+
+
 def test_clients_of_very_unequal_size():
     """1 to 10,000 samples: nothing is padded, and every mean is the client's own."""
     rng = np.random.default_rng(0)

@@ -16,9 +16,12 @@ GOOD = (X, Y)
         ((X[:0], Y[:0]), "train data of client 1 is empty"),
         ((X, Y[:2]), "x has shape"),
         ((X, Y.astype(float)), "labels are float64"),
-        ((X, Y - 1), "label -1 is negative"),
+        ((X, Y - 1), "labels run from -1 to 0; they count from 0"),
+        ((X, Y + 2**32), "labels run from"),
+        ((X.astype(np.float64) + 1e300, Y), "6 feature value.s. are NaN, infinite or too large"),
+        ((np.full((3, 2), 2**40), Y), "integer features beyond 32 bits"),
         ((X * np.nan, Y), "6 feature value.s. are NaN"),
-        ((X + np.inf, Y), "NaN or infinite"),
+        ((X + np.inf, Y), "NaN, infinite"),
         ((X.astype("U4"), Y), "features are <U"),
         ((np.zeros((3, 5), np.float32), Y), "client 1 has features float32"),
         ((X, Y + 7), "client 1 has label 8, but classes = 2"),
@@ -67,12 +70,12 @@ def test_bytes_stay_bytes_until_a_batch_is_drawn():
 
     model = maxfl.Model(lambda _: jnp.zeros(2), apply)
     maxfl.Simulation(fed, model, maxfl.fedavg(), maxfl.Training(cohort=1))
-    assert seen == [jnp.float32]
+    assert all(dtype == jnp.float32 for dtype in seen)
 
 
 def simulation(model=None, algorithm=None, **training):
     fed = maxfl.Federation.from_clients([GOOD] * 4, [GOOD] * 4, unseen=1)
-    options = {k: training.pop(k) for k in ("seed", "participation") if k in training}
+    options = {k: training.pop(k) for k in ("seed", "participation", "at_once") if k in training}
     training = {"cohort": 2, **training}
     model = model or maxfl.mlp(2, (3,), 2)
     return maxfl.Simulation(
@@ -84,7 +87,9 @@ def simulation(model=None, algorithm=None, **training):
     ("options", "words"),
     [
         ({"cohort": 4}, "cohort = 4, but the federation has only 3 seen clients"),
-        ({"rounds": 0}, "training.rounds = 0: want a whole number at least 1"),
+        ({"rounds": 0}, "training.rounds = 0: want one whole number at least 1"),
+        ({"rounds": 6.0}, "training.rounds = 6.0: want one whole number"),
+        ({"local_steps": [6, 7]}, "training.local_steps = .6, 7.: want one whole number"),
         ({"local_lr": -0.1}, "training.local_lr = -0.1: want a finite number above 0"),
         ({"local_lr": float("nan")}, "training.local_lr = nan"),
         ({"server_lr": [1.0, 0.0]}, "training.server_lr = 0"),
@@ -94,7 +99,9 @@ def simulation(model=None, algorithm=None, **training):
         ({"seed": [[0, 1]]}, "one-dimensional"),
         ({"model": maxfl.mlp(3, (3,), 2)}, "can't be applied to features of shape .2."),
         ({"model": maxfl.mlp(2, (3,), 1)}, "one logit per class"),
-        ({"model": maxfl.Model(lambda _: jnp.zeros(2, int), lambda w, x, _=None: x * w)}, "floats"),
+        ({"model": maxfl.Model(lambda _: jnp.zeros(2, int), lambda w, x, _=None: x + w)}, "float"),
+        ({"model": maxfl.Model(lambda _: jnp.zeros(2), lambda w, x: x * w)}, "can't be applied"),
+        ({"at_once": 0}, "at_once = 0"),
     ],
 )  # fmt: skip
 def test_bad_settings_are_refused(options, words):
@@ -102,7 +109,13 @@ def test_bad_settings_are_refused(options, words):
         simulation(**options)
 
 
+def test_plain_tuples_are_arrays_too():
+    assert simulation(seed=(0, 1), local_lr=(0.1, 0.2)).configurations == 2
+
+
 def test_bad_numbers_of_methods_are_refused():
+    with pytest.raises(maxfl.InputError, match="is not a number"):
+        maxfl.maxfl(temperature=10**400)
     with pytest.raises(maxfl.InputError, match="temperature = 0: want a finite number above 0"):
         maxfl.maxfl(temperature=0)
     with pytest.raises(maxfl.InputError, match="epsilon"):

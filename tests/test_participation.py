@@ -77,7 +77,10 @@ def test_nobody_willing_leaves_the_model_as_it_was(small, small_model, rule, met
     history = train(small, small_model, rule(0), maxfl.fixed(1e-6), method=method)
     assert not history.asked.took_part.any()
     assert not history.evaluation.willing.any()
-    np.testing.assert_array_equal(history.stalled_from(), [0])
+    np.testing.assert_array_equal(history.stalled_from(), [1])
+    assert history.asked.sampled.any() == (history.asked.sampled.all())
+    assert history.sampled()[:, 1:].any() == history.asked.sampled.any()
+    assert not history.took_part().any()
     losses = history.evaluation.train_loss[0]
     np.testing.assert_array_equal(losses, np.broadcast_to(losses[0], losses.shape))
 
@@ -108,6 +111,8 @@ def test_random_dropout_thins_the_cohort(small, small_model):
     history = train(small, small_model, maxfl.everyone(dropout=0.5), maxfl.solo(), rounds=60)
     assert history.asked.took_part.mean() == pytest.approx(0.5, abs=0.12)
     assert (history.asked.weight[~history.asked.took_part] == 0).all()
+    assert history.asked.sampled.all()
+    np.testing.assert_array_equal(history.stalled_from(), [0])
 
 
 @pytest.mark.parametrize("numbers", [{"start": -1}, {"start": 1.5}, {"dropout": 1.0}])

@@ -10,7 +10,6 @@ from maxfl.data import partition
 from maxfl.data.assemble import assemble
 from maxfl.data.dataset import Dataset
 from maxfl.data.embedded import fashion_mnist_12k
-from maxfl.federation import Decoding
 
 LABELS = np.repeat(np.arange(6), 50).astype(np.int32)
 
@@ -84,7 +83,7 @@ def test_what_can_not_be_split_is_refused(make, words):
         make()
 
 
-DATA = Dataset("numbers", np.arange(300.0)[:, None], LABELS, 6, Decoding())
+DATA = Dataset(np.arange(300.0)[:, None], LABELS, 6)
 
 
 def test_assembled_clients_split_60_40_without_overlap():
@@ -121,6 +120,8 @@ def test_validation_never_touches_the_test_data():
 def test_too_small_clients_are_refused():
     with pytest.raises(maxfl.InputError, match="client 1 has 1 sample"):
         assemble(DATA, [np.arange(5), np.arange(5, 6)], rng())
+    with pytest.raises(maxfl.InputError, match="client 0 has 1 sample"):
+        assemble(DATA, [np.arange(4)], rng(), train_share=0.3, validation=True)
 
 
 def test_embedded_data_are_whole_and_balanced():

@@ -61,13 +61,14 @@ def test_preferred_accuracy(finished, small):
     assert ours == pytest.approx(expected, abs=1e-6)
 
 
-def test_sampled_marks_the_last_rounds_cohort(finished):
+@pytest.mark.parametrize("which", ["sampled", "took_part"])
+def test_flags_mark_the_last_rounds_cohort(finished, which):
     history, _ = finished
-    flags = history.sampled()
+    flags = getattr(history, which)()
     assert not flags[:, 0].any()
     for e, done in enumerate(history.rounds[1:], 1):
         for c in range(2):
-            there = history.asked.took_part[c, done - 1]
+            there = getattr(history.asked, which)[c, done - 1]
             expected = set(history.asked.client[c, done - 1][there])
             assert set(np.flatnonzero(flags[c, e])) == expected
 
@@ -94,11 +95,14 @@ def test_the_folder_holds_the_history_in_open_formats(finished, small):
     for column, values in (
         ("train_loss", e.train_loss), ("test_loss", e.test_loss), ("willing", e.willing),
         ("test_accuracy", e.test_accuracy), ("weight", e.weight), ("sampled", history.sampled()),
+        ("took_part", history.took_part()),
         ("appeals_held_out", history.satisfied("held-out")),
     ):  # fmt: skip
         assert table[column][at[0]] == values[1, 2, 2]
     rounds = pq.read_table(folder / "rounds.parquet").to_pydict()
-    np.testing.assert_array_equal(rounds["client"], history.asked.client.ravel())
+    sampled = history.asked.sampled
+    np.testing.assert_array_equal(rounds["client"], history.asked.client[sampled])
+    np.testing.assert_array_equal(rounds["took_part"], history.asked.took_part[sampled])
     np.testing.assert_array_equal(rounds["round"][:6], [1, 1, 1, 1, 1, 2])
     clients = pq.read_table(folder / "clients.parquet").to_pydict()
     np.testing.assert_array_equal(clients["train_samples"][: small.clients], small.train_sizes)

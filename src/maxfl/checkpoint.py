@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+from safetensors import SafetensorError
 
 from maxfl.errors import InputError
 from maxfl.files import digest, from_tensors, to_tensors, write_whole
@@ -61,9 +62,15 @@ class Checkpoint:
     def load(self, simulation: Simulation) -> Saved:
         """Read the checkpoint back, or refuse it whole."""
         index = self._read_index()
+        try:
+            return self._restore(index, simulation)
+        except (KeyError, TypeError, AttributeError, SafetensorError) as error:
+            raise self._refusal(f"its index and its files do not fit ({error!r})") from error
+
+    def _restore(self, index: dict[str, Any], simulation: Simulation) -> Saved:
         contents = {name: self._read(name, sha) for name, sha in index["files"].items()}
         self._files = index["files"]
-        like_block = Block(0, Evaluation(*range(5)), Asked(*range(3)))
+        like_block = Block(0, Evaluation(*range(5)), Asked(*range(4)))
         like_prepared = Prepared(Solo(0, 0, 0), Thresholds(0, 0))
         like_state = jax.eval_shape(simulation.start)
         done = index["blocks"]
@@ -74,7 +81,9 @@ class Checkpoint:
         )
 
     def remove(self) -> None:
-        """Delete the checkpoint: the index first, so that what is left does not count."""
+        """Delete the checkpoint, if any: the index first, so that what is left does not count."""
+        if not self.folder.exists():
+            return
         for path in [self.folder / INDEX, *self.folder.iterdir()]:
             path.unlink(missing_ok=True)
         self.folder.rmdir()
@@ -129,7 +138,7 @@ class Checkpoint:
 def differences(there: Any, here: Any, path: str = "") -> list[str]:
     """What differs between two nested descriptions, in words."""
     if isinstance(there, dict) and isinstance(here, dict):
-        keys = sorted(there.keys() | here.keys())
+        keys = list(dict.fromkeys([*here, *there]))
         nested = [
             differences(there.get(k), here.get(k), f"{path}.{k}" if path else k) for k in keys
         ]

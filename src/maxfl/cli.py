@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import jax
 import typer
+from rich.markup import escape
 
 from maxfl.config import override, parse_setting, read_toml, validate
 from maxfl.demo import run_demo
@@ -14,7 +15,7 @@ from maxfl.errors import InputError
 from maxfl.experiment import build
 from maxfl.layout import use_all_cores
 from maxfl.runs import SUMMARY, read_json, run
-from maxfl.sweep import expand, run_sweep
+from maxfl.sweep import expand, run_sweep, sweep_tables
 from maxfl.terminal import bars, console, errors, show_summary
 
 app = typer.Typer(
@@ -54,7 +55,8 @@ def run_command(
     folder = out or Path("runs") / config.stem
     simulation = build([checked])
     with bars("starting") as shown:
-        run(simulation, folder, resume=resume, progress=shown.parts(0, 1))
+        settings = checked.model_dump(mode="json")
+        run(simulation, folder, resume=resume, progress=shown.parts(0, 1), config=settings)
     _show(folder, f"{checked.algorithm.name} after {checked.training.rounds} rounds")
 
 
@@ -77,8 +79,8 @@ def sweep_command(
     """
     raw = _read(config, setting)
     for text in over or []:
-        key, choices = parse_setting(text)
-        raw = override(raw, f"sweep.{key}", choices)
+        key, choices = parse_setting(text, "--over")
+        raw["sweep"] = [override(table, key, choices) for table in sweep_tables(raw, str(config))]
     grid = expand(raw, str(config))
     folder = out or Path("runs") / f"{config.stem}-sweep"
     with bars("starting") as shown:
@@ -106,7 +108,7 @@ def main() -> None:
     try:
         app()
     except InputError as error:
-        errors.print(f"[bold red]Error:[/] {error}", highlight=False, soft_wrap=True)
+        errors.print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(2)
 
 

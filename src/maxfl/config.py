@@ -26,7 +26,7 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 class Section(BaseModel):
     """A table of the file: unknown keys and wrong types are errors, never ignored."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
 
 
 class DataConfig(Section):
@@ -36,7 +36,9 @@ class DataConfig(Section):
         "fashion-mnist-12k", description="the embedded subset, or `file`, a .npz of your own"
     )
     file: Path | None = Field(
-        None, description="for source = arrays: x [n, ...], y [n] and, if there, client [n]"
+        None,
+        strict=False,
+        description="for source = arrays: x [n, ...], y [n] and, if there, client [n]",
     )
     partition: Literal["dirichlet", "clusters", "iid", "by-owner"] = Field(
         "dirichlet", description="by-owner takes the clients that `file` names"
@@ -73,7 +75,9 @@ class DataConfig(Section):
 class ModelConfig(Section):
     """A multi-layer perceptron."""
 
-    hidden: tuple[PositiveInt, ...] = Field((64, 30), description="units of the hidden layers")
+    hidden: Annotated[tuple[PositiveInt, ...], Field(strict=False)] = Field(
+        (64, 30), description="units of the hidden layers"
+    )
     dropout: Share = Field(0.5, description="after the first hidden layer, in training")
 
 
@@ -113,7 +117,7 @@ class ParticipationConfig(Section):
     rule: Literal["everyone", "opt-out", "decline"] = Field(
         "everyone", description="opt-out: before sampling; decline: when asked"
     )
-    start: NonNegativeInt = Field(10, description="first round in which appeal decides")
+    start: NonNegativeInt = Field(10, description="rounds before appeal decides")
     dropout: Share = Field(0.0, description="probability that an asked client fails to answer")
 
 
@@ -164,11 +168,11 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} is not valid TOML: {error}") from error
 
 
-def parse_setting(text: str) -> tuple[str, Any]:
+def parse_setting(text: str, option: str = "--set") -> tuple[str, Any]:
     """``key=value`` with a TOML value; a bare word is a string."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise InputError(f"--set {text}: want key=value, for instance training.rounds=50")
+        raise InputError(f"{option} {text}: want key=value, for instance training.rounds=50")
     try:
         return key.strip(), tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:

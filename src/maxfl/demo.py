@@ -4,7 +4,7 @@ import tomllib
 from importlib.resources import files
 from pathlib import Path
 
-from maxfl.config import override, parse_setting
+from maxfl.config import RunConfig, override, parse_setting
 from maxfl.curves import read_curves
 from maxfl.figures import draw_curves
 from maxfl.runs import SUMMARY, read_json
@@ -24,12 +24,8 @@ def run_demo(folder: Path, settings: list[str], *, resume: bool = False) -> None
     for text in settings:
         raw = override(raw, *parse_setting(text))
     grid = expand(raw, "the demo")
-    data, start = raw["data"], raw["participation"]["start"]
     seeds = len({value["seed"] for value in grid.values})
-    setting = (
-        f"{data['clients']} seen and {data['unseen']} unseen clients, Dirichlet {data['alpha']}, "
-        f"{data['flipped']:.0%} with contradicting labels; clients may leave from round {start} on"
-    )
+    setting, start = describe_setting(grid.configs[0])
     console.print(f"[bold]Who keeps the model?[/] {setting}.")
     with bars("starting") as shown:
         run_sweep(grid, folder, resume=resume, progress=shown.parts)
@@ -48,3 +44,15 @@ def run_demo(folder: Path, settings: list[str], *, resume: bool = False) -> None
         "docs/demo.md",
         soft_wrap=True,
     )
+
+
+def describe_setting(config: RunConfig) -> tuple[str, int | None]:
+    """The setting in words, and the round from which clients may leave, if they may."""
+    data, presence = config.data, config.participation
+    split = f"Dirichlet {data.alpha}" if data.partition == "dirichlet" else data.partition
+    words = f"{data.clients} seen and {data.unseen} unseen clients, {split}"
+    if data.flipped:
+        words += f", {data.flipped:.0%} with contradicting labels"
+    if presence.rule == "everyone":
+        return words, None
+    return f"{words}; clients may leave after {presence.start} rounds", presence.start

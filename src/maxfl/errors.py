@@ -15,23 +15,32 @@ def check_number(
     least: float = -np.inf,
     above: float = -np.inf,
     below: float = np.inf,
+    most: float = np.inf,
     whole: bool = False,
 ) -> None:
     """Refuse a number, or an array of numbers, that is not finite or outside its range."""
     try:
         numbers = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"{name} = {value!r} is not a number") from None
     wanted = [
         f"at least {least:g}" if np.isfinite(least) else "",
         f"above {above:g}" if np.isfinite(above) else "",
         f"below {below:g}" if np.isfinite(below) else "",
+        f"at most {most:g}" if np.isfinite(most) else "",
     ]
     kind = "a whole number" if whole else "a finite number"
-    bad = ~np.isfinite(numbers) | (numbers < least) | (numbers <= above) | (numbers >= below)
+    bad = ~np.isfinite(numbers) | (numbers < least) | (numbers <= above)
+    bad |= (numbers >= below) | (numbers > most)
     if whole:
         bad |= numbers != np.floor(numbers)
     if bad.any():
         bounds = " and ".join(filter(None, wanted))
         first = np.atleast_1d(numbers)[np.atleast_1d(bad)][0]
         raise InputError(f"{name} = {first:g}: want {kind}{' ' + bounds if bounds else ''}")
+
+
+def check_count(name: str, value: object, *, least: int) -> None:
+    """Refuse anything but one whole number; it shapes a program, so it can't be an array."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise InputError(f"{name} = {value!r}: want one whole number at least {least}")

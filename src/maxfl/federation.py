@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from maxfl.errors import InputError
 
 Arrays = tuple[ArrayLike, ArrayLike]
+INT32 = np.iinfo(np.int32)
 
 
 class Samples(NamedTuple):
@@ -104,13 +105,15 @@ class Federation(NamedTuple):
         checked_test = [_client(pair, k, "test") for k, pair in enumerate(test)]
         _same_features(checked_train + checked_test)
         pairs = (*checked_train, *checked_test)
-        largest = max(int(y.max()) for _, y in pairs)
-        if classes is not None and largest >= classes:
-            where = next(i for i, (_, y) in enumerate(pairs) if y.max() >= classes)
-            raise InputError(
-                f"client {where % len(train)} has label {largest}, but classes = {classes} allows "
-                f"labels 0 to {classes - 1}"
-            )
+        largest = [int(y.max()) for _, y in pairs]
+        if classes is None:
+            classes = max(largest) + 1
+        for i, label in enumerate(largest):
+            if label >= classes:
+                raise InputError(
+                    f"client {i % len(train)} has label {label}, but classes = {classes} allows "
+                    f"labels 0 to {classes - 1}"
+                )
         if decoding is None:
             is_bytes = checked_train[0][0].dtype == np.uint8
             decoding = Decoding(scale=np.float32(1 / 255)) if is_bytes else Decoding()
@@ -118,7 +121,7 @@ class Federation(NamedTuple):
             _flatten(checked_train),
             _flatten(checked_test),
             seen=len(train) - unseen,
-            classes=largest + 1 if classes is None else classes,
+            classes=classes,
             decoding=decoding,
         )
 
@@ -142,14 +145,22 @@ def _client(pair: Arrays, k: int, split: str) -> tuple[NDArray[Any], NDArray[np.
         raise InputError(f"{where} is empty: give it at least one sample, or leave the client out")
     if not np.issubdtype(y.dtype, np.integer):
         raise InputError(f"{where}: labels are {y.dtype}; want integers")
-    if y.min() < 0:
-        raise InputError(f"{where}: label {y.min()} is negative; labels count from 0")
+    if y.min() < 0 or y.max() > INT32.max:
+        raise InputError(f"{where}: labels run from {y.min()} to {y.max()}; they count from 0")
     if np.issubdtype(x.dtype, np.floating):
+        with np.errstate(over="ignore"):  # what does not fit is found below
+            x = x.astype(np.float32, copy=False)
         bad = int((~np.isfinite(x)).sum())
         if bad:
-            raise InputError(f"{where}: {bad} feature value(s) are NaN or infinite; clean them")
-        x = x.astype(np.float32, copy=False)
-    elif not np.issubdtype(x.dtype, np.integer):
+            raise InputError(
+                f"{where}: {bad} feature value(s) are NaN, infinite or too large for float32"
+            )
+    elif np.issubdtype(x.dtype, np.integer):
+        if x.dtype.itemsize > 4 or x.dtype == np.uint32:  # the engine computes with 32 bits
+            if x.min() < INT32.min or x.max() > INT32.max:
+                raise InputError(f"{where}: integer features beyond 32 bits")
+            x = x.astype(np.int32)
+    else:
         raise InputError(f"{where}: features are {x.dtype}; want floats or integers")
     return x, y.astype(np.int32, copy=False)
 

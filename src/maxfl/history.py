@@ -15,7 +15,7 @@ Reading = Literal["held-out", "training", "literal"]
 Group = Literal["seen", "unseen", "all"]
 
 READINGS: dict[Reading, str] = {
-    "held-out": "held-out loss against the solo model's held-out loss, f_k(w) < f_k(ŵ_k)",
+    "held-out": "held-out loss against the solo model's held-out loss (times `multiple`)",
     "training": "training loss against the requirement, F_k(w) < ρ_k: what a client can act on",
     "literal": "held-out loss against the requirement, f_k(w) < ρ_k",
 }
@@ -90,27 +90,40 @@ class History(NamedTuple):
         return np.asarray(chosen.mean(-1), np.float32)
 
     def sampled(self) -> NDArray[np.bool_]:
-        """Whether each client took part in the round that led to each evaluation, bool[C, E, K].
+        """Whether each client was asked in the round that led to each evaluation, bool[C, E, K].
 
         Round 0, the untrained model, has nobody.
         """
-        configurations, evaluations = len(self.asked.client), len(self.rounds)
-        flags = np.zeros((configurations, evaluations, len(self.is_seen)), bool)
+        return self._flags(self.asked.sampled)
+
+    def took_part(self) -> NDArray[np.bool_]:
+        """Whether each client took part in the round that led to each evaluation, bool[C, E, K]."""
+        return self._flags(self.asked.took_part)
+
+    def _flags(self, slots: Any) -> NDArray[np.bool_]:
+        """From the slots of cohorts, bool[C, T, m], to clients at evaluations, bool[C, E, K]."""
+        flags = np.zeros((len(slots), len(self.rounds), len(self.is_seen)), bool)
         for e, done in enumerate(self.rounds):
             if done > 0:
-                client, took_part = (
-                    self.asked.client[:, done - 1],
-                    self.asked.took_part[:, done - 1],
-                )
-                c, slot = np.nonzero(took_part)
-                flags[c, e, client[c, slot]] = True
+                c, slot = np.nonzero(slots[:, done - 1])
+                flags[c, e, self.asked.client[c, done - 1, slot]] = True
         return flags
 
+    def without_requirement(self) -> NDArray[np.int64]:
+        """Clients whose requirement is no number, because their solo training diverged, int[C].
+
+        Such a client is never satisfied and has no weight in MaxFL.
+        """
+        return np.asarray((~np.isfinite(self.thresholds.train)).sum(1))
+
     def failed(self) -> NDArray[np.bool_]:
-        """Whether each configuration diverged: a loss that is not finite, bool[C]."""
-        return np.asarray(~np.isfinite(self.evaluation.train_loss).all((1, 2)))
+        """Whether each configuration diverged: a loss, or every requirement, is not finite."""
+        losses = np.isfinite(self.evaluation.train_loss).all((1, 2))
+        return np.asarray(~losses | (self.without_requirement() == len(self.is_seen)))
 
     def stalled_from(self) -> NDArray[np.int64]:
-        """First round from which nobody ever took part again, int[C]; T if the last had some."""
+        """First round (from 1) without anybody, if in the end nobody is willing; else 0; int[C]."""
+        nobody = ~self.evaluation.willing[:, -1, self.is_seen].any(1)
         active = np.asarray(self.asked.took_part).any(-1)
-        return np.where(active, np.arange(1, active.shape[1] + 1), 0).max(1, initial=0)
+        last = np.where(active, np.arange(1, active.shape[1] + 1), 0).max(1, initial=0)
+        return np.where(nobody, last + 1, 0)

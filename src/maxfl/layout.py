@@ -36,9 +36,11 @@ def layout(
     *,
     devices: list[Any] | None = None,
     at_once: int | None = None,
-    spread: str | None = None,
 ) -> Layout:
     """Choose a layout.
+
+    Configurations are spread over the devices where that leaves no more of them idle than
+    spreading the clients does.
 
     On a CPU each core works through its share one after another, which keeps one model's weights
     in its cache and measured faster than batches; an accelerator takes as many as there are.
@@ -48,13 +50,11 @@ def layout(
         clients: Number of clients that work at a time.
         devices: By default all of JAX's.
         at_once: Most clients or configurations vectorised on one device.
-        spread: The axis to spread over the devices; by default the one that leaves fewer idle.
     """
     devices = jax.devices() if devices is None else devices
     n = len(devices)
-    if spread is None:
-        spread = SWEEP if _idle(configurations, n) <= _idle(clients, n) else CLIENT
-    shape = (n, 1) if spread == SWEEP else (1, n)
+    by_sweep = configurations >= n and _idle(configurations, n) <= _idle(clients, n)
+    shape = (n, 1) if by_sweep else (1, n)
     mesh = jax.sharding.Mesh(np.array(devices).reshape(shape), (SWEEP, CLIENT))
     if at_once is None:
         at_once = 1 if devices[0].platform == "cpu" else 1024

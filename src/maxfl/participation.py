@@ -1,7 +1,7 @@
 """Who takes part in a round: whom the server may ask, and who answers.
 
-A client is willing if the model appeals to it, F_k(w) < ρ_k on its training data, or if the round
-is before ``start``. Every round asks anew, so a client that left can come back.
+A client is willing if the model appeals to it, F_k(w) < ρ_k on its training data, or if fewer
+than ``start`` rounds are done. Every round asks anew, so a client that left can come back.
 
     everyone   all are willing
     opt-out    the server samples among the willing only (paper, tables 1 and 2)
@@ -34,7 +34,7 @@ class Presence(NamedTuple):
     """Numbers of the participation rule.
 
     Attributes:
-        start: First round (counted from 0) in which appeal decides.
+        start: Rounds before appeal decides.
         dropout: Probability that an asked client fails to answer.
     """
 
@@ -56,13 +56,13 @@ def everyone(dropout: ArrayLike = 0.0) -> Participation:
 
 
 def opt_out(start: ArrayLike = 10, dropout: ArrayLike = 0.0) -> Participation:
-    """From round ``start`` on, the server can sample only clients that the model appeals to."""
+    """After ``start`` rounds, the server can sample only clients that the model appeals to."""
     _check(start, dropout)
     return Participation(Rule.OPT_OUT, Presence(start, dropout))
 
 
 def decline(start: ArrayLike = 10, dropout: ArrayLike = 0.0) -> Participation:
-    """From round ``start`` on, a sampled client that the model does not appeal to declines."""
+    """After ``start`` rounds, a sampled client that the model does not appeal to declines."""
     _check(start, dropout)
     return Participation(Rule.DECLINE, Presence(start, dropout))
 

@@ -141,7 +141,8 @@ def _rounds(
         return state, losses, jax.tree.map(lambda rows, row: rows.at[i].set(row), log, asked)
 
     shape = (setup.spec.period, setup.spec.cohort)
-    log = Asked(jnp.zeros(shape, jnp.int32), jnp.zeros(shape, bool), jnp.zeros(shape))
+    no = jnp.zeros(shape, bool)
+    log = Asked(jnp.zeros(shape, jnp.int32), no, no, jnp.zeros(shape))
     return jax.lax.fori_loop(0, count, one, (state, losses, log))
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxfl.errors import InputError, check_number
+from maxfl.errors import InputError, check_count, check_number
 from maxfl.federation import Federation
 
 
@@ -56,20 +56,20 @@ class Requirement(NamedTuple):
 def solo(multiple: ArrayLike = 1.0, steps: int = 100) -> Requirement:
     """ρ_k is ``multiple`` times the loss of a model that client k trains alone (paper: 1)."""
     check_number("requirement.multiple", multiple, above=0)
-    check_number("requirement.steps", steps, least=0, whole=True)
+    check_count("requirement.steps", steps, least=0)
     return Requirement(steps=steps, multiple=multiple)
 
 
 def fixed(loss: ArrayLike, steps: int = 100) -> Requirement:
     """ρ_k is one loss for all clients; solo models are still trained, to compare with."""
     check_number("requirement.loss", loss)
-    check_number("requirement.steps", steps, least=0, whole=True)
+    check_count("requirement.steps", steps, least=0)
     return Requirement(steps=steps, loss=loss)
 
 
 def custom(rule: Rule, steps: int = 100) -> Requirement:
     """ρ = ``rule(federation, solo)``, one number per client."""
-    check_number("requirement.steps", steps, least=0, whole=True)
+    check_count("requirement.steps", steps, least=0)
     return Requirement(steps=steps, rule=rule)
 
 
@@ -96,7 +96,11 @@ def _column(numbers: ArrayLike, shape: tuple[int, int]) -> NDArray[np.float32]:
 
 def _apply(rule: Rule, federation: Federation, solo: Solo) -> NDArray[np.float32]:
     """Call a user's rule and check what it gives."""
-    rho = np.asarray(rule(federation, solo), np.float32)
+    given = rule(federation, solo)
+    try:
+        rho = np.asarray(given, np.float32)
+    except (TypeError, ValueError):
+        raise InputError(f"the requirement's rule gave {given!r}; want numbers") from None
     if rho.shape != (federation.clients,) or np.isnan(rho).any():
         raise InputError(
             f"the requirement's rule gave an array of shape {rho.shape} with "

@@ -37,29 +37,29 @@ def watched_losses(setup: Setup, server: Server) -> Any:
 
 def run_round(setup: Setup, round_: Array, state: State, losses: Any) -> tuple[State, Any, Asked]:
     """Run round ``round_`` (counted from 0) from a state and its ``watched_losses``."""
-    client, asked = _ask(setup, round_, losses)
+    client, sampled, reached = _ask(setup, round_, losses)
     visit = partial(_visit, setup, round_, state, losses)
-    total, cohort, memory = _visit_all(setup.spec, visit, client, asked)
+    total, cohort, memory = _visit_all(setup.spec, visit, client, reached)
     numbers, old = setup.numbers, state.server
     direction, kept = setup.spec.algorithm.server(numbers.hyper, old, total, cohort)
     params = jax.tree.map(lambda w, d: w - numbers.server_lr * d, old.params, direction)
     server = Server(params, kept)
     state = State(server, _remember(state.memory, memory, cohort, setup.spec.seen))
-    asked_now = Asked(cohort.client, cohort.took_part, cohort.weight)
-    return state, watched_losses(setup, server), asked_now
+    asked = Asked(client, sampled, cohort.took_part, cohort.weight)
+    return state, watched_losses(setup, server), asked
 
 
-def _ask(setup: Setup, round_: Array, losses: Any) -> tuple[Array, Array]:
-    """Sample the cohort: client numbers int[m], and which of them could be reached, bool[m]."""
+def _ask(setup: Setup, round_: Array, losses: Any) -> tuple[Array, Array, Array]:
+    """Sample the cohort: client numbers int[m], which of them are real, which can be reached."""
     spec, numbers = setup.spec, setup.numbers
     available = jnp.ones(spec.seen, bool)
     if spec.watches:
         wants = willing(spec.rule, numbers.presence, round_, losses, setup.requirement)
         available = wants[: spec.seen]
     sampling = key(numbers.seed, Purpose.SAMPLING, round_)
-    client, real = sample(sampling, available, spec.cohort)
+    client, sampled = sample(sampling, available, spec.cohort)
     absence = key(numbers.seed, Purpose.UNAVAILABLE, round_)
-    return client, real & answers(absence, numbers.presence, client)
+    return client, sampled, sampled & answers(absence, numbers.presence, client)
 
 
 def _visit(
@@ -85,6 +85,7 @@ def _visit(
 
     def train() -> tuple[Total, Pytree]:
         weight = spec.algorithm.weight(numbers.hyper, server, who)
+        weight = jnp.where(weight > 0, weight, 0.0)  # a client without a requirement has NaN
         update, kept = spec.algorithm.local(numbers.hyper, server, memory, who, work)
         # No weight means no influence, even of an update that overflowed: 0 · ∞ is not 0.
         weighted = jax.tree.map(lambda u: jnp.where(weight > 0, weight * u, 0.0), update)

@@ -40,6 +40,7 @@ def run(
     numbers: Sequence[int] | None = None,
     values: Sequence[dict[str, Any]] | None = None,
     known: dict[Any, Solo] | None = None,
+    config: Any = None,
 ) -> Path:
     """Train in a folder and write the results there.
 
@@ -51,16 +52,20 @@ def run(
         numbers: The configurations' numbers in the tables; by default 0, 1, ...
         values: What is special about each configuration, for the summary.
         known: Solo results shared between runs; see ``Simulation.prepare``.
+        config: The settings that the simulation was built from, to be kept in the folder.
 
     Returns:
         The folder.
     """
     folder = Path(folder)
     description = simulation.describe()
+    if config is not None:  # first, so that what differs is named as the user wrote it
+        description = {"config": config, **description}
+    checkpoint = Checkpoint(folder / "checkpoint", description)
     if claim(folder, description, resume=resume):
+        checkpoint.remove()  # in case the run was killed just before it did
         return folder
     began = time.monotonic()
-    checkpoint = Checkpoint(folder / "checkpoint", description)
     history = _train(simulation, checkpoint, progress, known)
     count = simulation.configurations
     numbers = range(count) if numbers is None else numbers
@@ -84,12 +89,12 @@ def claim(folder: Path, description: dict[str, Any], *, resume: bool) -> bool:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         inside = {path.name for path in folder.iterdir()}
+        # A killed first write can leave the partial file alone, which claims nothing.
+        if not inside - {f".{EXPERIMENT}.partial"}:
+            write_json(folder / EXPERIMENT, description)
+            return False
     except OSError as error:
         raise InputError(f"can't use the folder {folder}: {error.strerror}") from error
-    # A killed first write can leave the partial file alone, which claims nothing.
-    if not inside - {f".{EXPERIMENT}.partial"}:
-        write_json(folder / EXPERIMENT, description)
-        return False
     if EXPERIMENT not in inside:
         raise InputError(f"the folder {folder} is not empty and holds no run: choose another one")
     if changed := differences(read_json(folder / EXPERIMENT), description):

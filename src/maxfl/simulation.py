@@ -2,15 +2,15 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
+from importlib.metadata import version
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
 from maxfl.algorithms.contract import Algorithm
-from maxfl.errors import InputError, check_number
+from maxfl.errors import InputError, check_count, check_number
 from maxfl.federation import Federation
 from maxfl.history import History
 from maxfl.layout import CLIENT, SWEEP, layout
@@ -110,10 +110,10 @@ class Simulation:
             )
         )
         self.configurations = _count((self._given, _arrays(self.requirement._replace(rule=None))))
-        here, alone = (
-            layout(self.configurations, clients, devices=devices, at_once=at_once, spread=axis)
-            for clients, axis in ((training.cohort, None), (federation.clients, CLIENT))
-        )
+        if at_once is not None:
+            check_count("at_once", at_once, least=1)
+        here = layout(self.configurations, training.cohort, devices=devices, at_once=at_once)
+        alone = layout(1, federation.clients, devices=devices, at_once=at_once)
         everywhere = jax.sharding.NamedSharding(here.mesh, jax.sharding.PartitionSpec())
         self._data = jax.device_put(
             Data(federation.train, federation.test, federation.decoding), everywhere
@@ -146,18 +146,19 @@ class Simulation:
         shared = (self.federation.digest(), *self._alone[:-1])
         pairs = zip(self._numbers.seed.tolist(), self._numbers.local_lr.tolist(), strict=True)
         keys = [(*shared, *pair) for pair in pairs][: self.configurations]
-        missing = {key: c for c, key in enumerate(keys) if key not in known}
-        if missing:
-            rows = list(missing.values())
-            trained = self._train_alone(rows, progress)
-            known |= {key: Solo(*(a[i] for a in trained)) for i, key in enumerate(missing)}
+        for c, key in enumerate(keys):
+            if key not in known:
+                known[key] = self._train_alone(c, progress)
         alone = jax.tree.map(lambda *rows: np.stack(rows), *(known[key] for key in keys))
         bars = thresholds(self.requirement, self.federation, alone, self.configurations)
         return Prepared(alone, bars)
 
-    def _train_alone(self, rows: list[int], progress: Progress | None) -> Solo:
-        """Solo results of some configurations, [rows, K], one chunk of clients after another."""
-        own = self._numbers.seed[rows], self._numbers.local_lr[rows]
+    def _train_alone(self, c: int, progress: Progress | None) -> Solo:
+        """Solo results of one configuration, [K], one chunk of clients after another.
+
+        One at a time, so that the bits do not depend on what else is in the sweep.
+        """
+        own = self._numbers.seed[c : c + 1], self._numbers.local_lr[c : c + 1]
         devices, clients = self._alone.layout.mesh.shape[CLIENT], self.federation.clients
         width = min(SOLO_CHUNK, -(-clients // devices)) * devices
         chunks = []
@@ -167,18 +168,20 @@ class Simulation:
             chunks.append(jax.tree.map(np.asarray, results))
             if progress:
                 progress("solo training", min(begin + width, clients), clients)
-        return jax.tree.map(lambda *parts: np.concatenate(parts, axis=1)[:, :clients], *chunks)
+        return jax.tree.map(lambda *parts: np.concatenate(parts, axis=1)[0, :clients], *chunks)
 
     def start(self) -> State:
         """State before the first round."""
         model, algorithm, seen = self._spec.model, self._spec.algorithm, self._spec.seen
-        return start(model, algorithm.init, algorithm.memory, seen, self._numbers.seed)
+        seeds = self._numbers.seed[: self.configurations]
+        return start(model, algorithm.init, algorithm.memory, seen, seeds)
 
     def blocks(
         self, prepared: Prepared, state: State, done: int = 0
     ) -> Iterator[tuple[State, Block]]:
         """Train from the state after ``done`` blocks, giving state and results of each block."""
         rho = self._wide_rows(prepared.thresholds.train)
+        state = jax.tree.map(self._wide_rows, state)
         for plan in self._plans()[done:]:
             rounds = np.array([n for _, n in plan if n != SKIP])
             first = plan[0][0]
@@ -186,7 +189,9 @@ class Simulation:
             state, asked, evaluation = run_block(
                 self._spec, self._data, self._numbers, rho, state, np.int32(first), lengths
             )
-            yield state, self._block(first, rounds, asked, evaluation)
+            # Without the padding, so that a run can go on with another number of devices.
+            narrow = jax.tree.map(lambda a: a[: self.configurations], state)
+            yield narrow, self._block(first, rounds, asked, evaluation)
 
     def history(self, prepared: Prepared, blocks: Iterable[Block], state: State) -> History:
         """Put the blocks of a run together."""
@@ -205,14 +210,14 @@ class Simulation:
             params=jax.tree.map(self._narrow, state.server.params),
         )
 
-    def block_count(self) -> int:
-        """Number of blocks of the whole run."""
-        return len(self._plans())
-
     def describe(self) -> dict[str, Any]:
-        """Everything that a result depends on, as plain data."""
+        """Everything that a result depends on, as plain data.
+
+        A method and a custom requirement are known by their names and numbers, not by their code.
+        """
         rule = self.requirement.rule
         return {
+            "maxfl": version("maxfl"),
             "jax": jax.__version__,
             "federation": self.federation.digest(),
             "model": _model_digest(self._spec.model, self._data),
@@ -229,7 +234,7 @@ class Simulation:
         total, every = self.training.rounds, self.training.evaluate_every
         starts = range(0, total, every)
         periods = [(0, 0)] + [(begin, min(every, total - begin)) for begin in starts]
-        size = max(1, self.training.block // every)
+        size = min(max(1, self.training.block // every), len(periods))
         blocks = [periods[i : i + size] for i in range(0, len(periods), size)]
         blocks[-1] += [(total, SKIP)] * (size - len(blocks[-1]))
         return blocks
@@ -285,7 +290,7 @@ def simulate(
 
 def _check_training(training: Training, federation: Federation) -> None:
     for name in ("rounds", "cohort", "local_steps", "batch_size", "evaluate_every", "block"):
-        check_number(f"training.{name}", getattr(training, name), least=1, whole=True)
+        check_count(f"training.{name}", getattr(training, name), least=1)
     check_number("training.local_lr", training.local_lr, above=0)
     check_number("training.server_lr", training.server_lr, above=0)
     if training.cohort > federation.seen:
@@ -301,13 +306,14 @@ def _check_model(model: Model, federation: Federation) -> None:
     try:
         params = jax.eval_shape(model.init, jax.random.key(0))
         logits = jax.eval_shape(model.apply, params, x)
+        jax.eval_shape(model.apply, params, x, jax.random.key(0))
     except (TypeError, ValueError) as error:
         raise InputError(
             f"the model can't be applied to features of shape {list(x.shape[1:])}: {error}"
         ) from error
-    floats = all(jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in jax.tree.leaves(params))
-    if not floats:
-        raise InputError("the model has parameters that are not floats, which SGD can't train")
+    others = {str(leaf.dtype) for leaf in jax.tree.leaves(params)} - {"float32"}
+    if others:
+        raise InputError(f"the model has parameters of type {', '.join(others)}; want float32")
     if logits.ndim != 2 or logits.shape[1] < federation.classes:
         raise InputError(
             f"the model gives outputs of shape {list(logits.shape)} for 2 samples; want "
@@ -316,19 +322,24 @@ def _check_model(model: Model, federation: Federation) -> None:
 
 
 def _model_digest(model: Model, data: Data) -> str:
-    """SHA-256 of the model as compiled, in training mode: its shapes and all that it computes."""
-    key = jax.random.key(0)
+    """SHA-256 of the model as compiled: its shapes and all that it computes, in both modes."""
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    x = jax.ShapeDtypeStruct((2, *data.train.x.shape[1:]), data.train.x.dtype)
 
     def both(key: Any, x: Any) -> Any:
-        return model.apply(model.init(key), decode(data.decoding, x), key)
+        params, inputs = model.init(key), decode(data.decoding, x)
+        return model.apply(params, inputs), model.apply(params, inputs, key)
 
-    program = jax.jit(both).lower(key, data.train.x[:2]).as_text()
-    return hashlib.sha256(program.encode()).hexdigest()
+    return hashlib.sha256(jax.jit(both).lower(key, x).as_text().encode()).hexdigest()
 
 
 def _arrays(numbers: Any) -> Any:
-    """Every number as an array; a plain list is an array too, not a pytree."""
-    return jax.tree.map(np.asarray, numbers, is_leaf=lambda value: isinstance(value, list))
+    """Every number as an array; a plain list or tuple is an array too, not a pytree."""
+
+    def is_list(value: Any) -> bool:
+        return isinstance(value, list) or (type(value) is tuple and value != ())
+
+    return jax.tree.map(np.asarray, numbers, is_leaf=is_list)
 
 
 def _count(numbers: Any) -> int:

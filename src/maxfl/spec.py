@@ -125,8 +125,16 @@ class Evaluation(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """Who was asked in a round, [m] each: client, whether it took part, its weight."""
+    """Who was asked in a round, [m] each.
+
+    Attributes:
+        client: Its number.
+        sampled: Whether it was asked; where too few are available, places stay empty.
+        took_part: Whether it trained and answered.
+        weight: As it reported; 0 if it did not take part.
+    """
 
     client: Array
+    sampled: Array
     took_part: Array
     weight: Array

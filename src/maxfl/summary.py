@@ -13,14 +13,15 @@ GROUPS: tuple[Group, ...] = ("seen", "unseen")
 def summarise(history: History, values: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """One entry per configuration: its values, whether it failed or stalled, its final figures."""
     failed, stalled = history.failed(), history.stalled_from()
-    rounds = history.asked.took_part.shape[1]
+    lost = history.without_requirement()
     entries: list[dict[str, Any]] = []
     for c, chosen in enumerate(values):
         entries.append(
             {
                 "values": chosen,
                 "diverged": bool(failed[c]),
-                "stalled_from_round": int(stalled[c]) if stalled[c] < rounds else None,
+                "stalled_from_round": int(stalled[c]) or None,
+                "clients_without_requirement": int(lost[c]),
                 **{group: _figures(history, group, c) for group in GROUPS},
             }
         )

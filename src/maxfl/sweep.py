@@ -31,13 +31,21 @@ def expand(raw: dict[str, Any], where: str) -> Grid:
     With several tables ``[[sweep]]``, the combinations of each, one after another.
     """
     base = {key: value for key, value in raw.items() if key != "sweep"}
-    tables = raw.get("sweep", {})
     values = []
-    for table in tables if isinstance(tables, list) else [tables]:
+    for table in sweep_tables(raw, where):
         axes = _axes(table, where)
         for combination in itertools.product(*axes.values()):
             values.append(dict(zip(axes, combination, strict=True)))
     return Grid(values, [_configure(base, chosen, where) for chosen in values])
+
+
+def sweep_tables(raw: dict[str, Any], where: str) -> list[dict[str, Any]]:
+    """The tables of a sweep: one ``[sweep]``, or several ``[[sweep]]``."""
+    given = raw.get("sweep", {})
+    tables = given if isinstance(given, list) else [given]
+    if not all(isinstance(table, dict) for table in tables):
+        raise InputError(f"{where}: sweep = {given!r}; want a table [sweep] with lists")
+    return tables
 
 
 def _axes(table: dict[str, Any], where: str) -> dict[str, list[Any]]:
@@ -74,9 +82,12 @@ def run_sweep(
     ``progress(group, groups)`` gives the progress callback of each group.
     """
     groups = group(grid.configs)
-    for members in groups:  # every mistake shows before the first training
-        build(members.configs)
-    description = {"sweep": [config.model_dump(mode="json") for config in grid.configs]}
+    # Built once beforehand, so that every mistake shows before the first training.
+    settings = [config.model_dump(mode="json") for config in grid.configs]
+    description = {
+        "configurations": {str(number): config for number, config in enumerate(settings)},
+        "groups": {str(g): build(members.configs).describe() for g, members in enumerate(groups)},
+    }
     if claim(folder, description, resume=resume):
         return folder
     entries: dict[int, Any] = {}
@@ -92,6 +103,7 @@ def run_sweep(
             numbers=members.numbers,
             values=[grid.values[n] for n in members.numbers],
             known=known,
+            config=[settings[n] for n in members.numbers],
         )
         places.append(place)
         summary = read_json(place / SUMMARY)

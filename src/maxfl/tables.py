@@ -16,8 +16,9 @@ def history_table(history: History, numbers: Sequence[int]) -> pa.Table:
     """One row per configuration, evaluated round and client.
 
     ``willing``, ``weight`` and the losses are those of the model after ``round`` rounds;
-    ``sampled`` says whether the client took part in the last of these rounds. For MaxFL,
-    ``weight`` is q. The three ``appeals_`` columns are the readings of GM-Appeal.
+    ``sampled`` says whether the client was asked in the last of these rounds, ``took_part``
+    whether it then did. For MaxFL, ``weight`` is q. The three ``appeals_`` columns are the
+    readings of GM-Appeal.
     """
     seen = history.evaluation
     shape = seen.train_loss.shape
@@ -32,6 +33,7 @@ def history_table(history: History, numbers: Sequence[int]) -> pa.Table:
         "appeals_literal": history.satisfied("literal"),
         "willing": seen.willing,
         "sampled": history.sampled(),
+        "took_part": history.took_part(),
         "weight": seen.weight,
     }
     return _table(columns)
@@ -44,7 +46,7 @@ def rounds_table(history: History, numbers: Sequence[int]) -> pa.Table:
     axes = _axes(shape, configuration=np.asarray(numbers), round=np.arange(1, shape[1] + 1))
     del axes["client"]
     columns = {**axes, "client": asked.client, "took_part": asked.took_part, "weight": asked.weight}
-    return _table(columns)
+    return _table(columns).filter(pa.array(np.ravel(asked.sampled)))
 
 
 def clients_table(history: History, federation: Federation, numbers: Sequence[int]) -> pa.Table:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -58,7 +59,6 @@ def show_summary(configurations: Sequence[dict[str, Any]], title: str) -> None:
     names = list(dict.fromkeys(n for e in configurations for n in e["values"] if n != "seed"))
     for entry in configurations:
         rows.setdefault(tuple(entry["values"].get(n, "") for n in names), []).append(entry)
-    groups = [g for g in ("seen", "unseen") if configurations[0][g] is not None]
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     for name in names:
         table.add_column(name)
@@ -66,10 +66,11 @@ def show_summary(configurations: Sequence[dict[str, Any]], title: str) -> None:
     for heading in ("GM-Appeal", "test accuracy", "preferred model"):
         table.add_column(heading, justify="right", no_wrap=True)
     for key, entries in rows.items():
+        groups = [g for g in ("seen", "unseen") if entries[0][g] is not None]
         for i, group in enumerate(groups):
             own = [e[group] for e in entries]
             table.add_row(
-                *(map(str, key) if i == 0 else [""] * len(key)),
+                *((escape(str(k)) for k in key) if i == 0 else [""] * len(key)),
                 group,
                 spread([f["gm_appeal"]["held-out"] for f in own], 2),
                 spread([f["test_accuracy"] for f in own], 1, percent=True),
@@ -79,11 +80,13 @@ def show_summary(configurations: Sequence[dict[str, Any]], title: str) -> None:
     console.print(table)
     for key, entries in rows.items():
         for note in _notes(entries):
-            console.print(f"{' '.join(map(str, key))}{': ' if key else ''}{note}", style="yellow")
+            label = ", ".join(map(str, key)) + (": " if key else "")
+            console.print(f"{label}{note}", style="yellow", markup=False)
     console.print(
-        "GM-Appeal: share of clients whose held-out loss is lower with the global model than with "
-        "a model trained alone.\nPreferred model: test accuracy if each client uses the better of "
-        f"the two by that measure; alone it is {_solo(configurations)}.",
+        "GM-Appeal: share of clients whose held-out loss with the global model is below what they "
+        "require, by default the held-out loss of a model trained alone.\nPreferred model: test "
+        "accuracy if clients so satisfied use the global model, and the others their own, whose "
+        f"accuracy alone is {_solo(configurations)}.",
         style="dim",
     )
 
@@ -111,10 +114,12 @@ def _notes(entries: Sequence[dict[str, Any]]) -> list[str]:
     diverged = sum(e["diverged"] for e in entries)
     notes = []
     if stalled:
-        first = min(stalled) + 1
         notes.append(
-            f"{len(stalled)} {count} stopped learning: nobody took part from round {first} on"
+            f"{len(stalled)} {count} stopped learning: nobody was willing from round "
+            f"{min(stalled)} on"
         )
     if diverged:
-        notes.append(f"{diverged} {count} diverged: the loss is not finite")
+        notes.append(f"{diverged} {count} diverged: losses are not finite; lower the learning rate")
+    if lost := max(e["clients_without_requirement"] for e in entries):
+        notes.append(f"up to {lost} clients have no requirement: their solo training diverged")
     return notes

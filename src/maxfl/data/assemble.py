@@ -33,21 +33,16 @@ def assemble(
         validation: Leave the test data out and hold out a quarter of the training data instead.
     """
     check_number("data.train_share", train_share, above=0, below=1)
-    check_number("data.flipped", flipped, least=0)
+    check_number("data.flipped", flipped, least=0, most=1)
     check_number("data.unseen", unseen, least=0, whole=True)
     flips = rng.permutation(len(parts)) < round(flipped * len(parts))
     train, test = [], []
     for k, (part, flip) in enumerate(zip(parts, flips, strict=True)):
-        if len(part) < (4 if validation else 2):
-            raise InputError(
-                f"client {k} has {len(part)} sample(s), too few for training and test data: "
-                f"leave it out, or give it more"
-            )
         rows = rng.permutation(part)
-        cut = _cut(len(rows), train_share)
+        cut = _cut(len(rows), train_share, k)
         if validation:
-            rows = rows[: max(cut, 2)]
-            cut = _cut(len(rows), 1 - VALIDATION_SHARE)
+            rows = rows[:cut]
+            cut = _cut(cut, 1 - VALIDATION_SHARE, k)
         y = dataset.y[rows]
         y = dataset.classes - 1 - y if flip else y
         train.append((dataset.x[rows[:cut]], y[:cut]))
@@ -57,6 +52,11 @@ def assemble(
     )
 
 
-def _cut(samples: int, share: float) -> int:
+def _cut(samples: int, share: float, k: int) -> int:
     """Number of samples before the cut: about the share, and at least one on each side."""
+    if samples < 2:
+        raise InputError(
+            f"client {k} has {samples} sample(s) where two are needed, to hold one out: leave the "
+            f"client out, or give it more"
+        )
     return min(max(round(share * samples), 1), samples - 1)

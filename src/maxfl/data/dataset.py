@@ -12,19 +12,17 @@ class Dataset(NamedTuple):
     """Labelled samples.
 
     Attributes:
-        name: As shown in tables.
         x: Features, [n, ...]; images as uint8.
         y: Labels, int32[n].
         classes: Number of labels.
-        decoding: From stored features to the model's input.
+        decoding: From stored features to the model's input; None for the federation's default.
         owner: The client that each sample belongs to, where the data say so, int[n].
     """
 
-    name: str
     x: NDArray[Any]
     y: NDArray[np.int32]
     classes: int
-    decoding: Decoding
+    decoding: Decoding | None = None
     owner: NDArray[np.int64] | None = None
 
 

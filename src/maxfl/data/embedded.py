@@ -21,4 +21,4 @@ def fashion_mnist_12k() -> Dataset:
         np.load(file) as arrays,
     ):
         x, y = arrays["x"], arrays["y"].astype(np.int32)
-    return Dataset("Fashion-MNIST (12k subset)", x, y, 10, image_decoding(MEAN, STD))
+    return Dataset(x, y, 10, image_decoding(MEAN, STD))
