@@ -1,5 +1,6 @@
 """What the documents say is true."""
 
+import csv
 import re
 import runpy
 from pathlib import Path
@@ -50,3 +51,24 @@ def test_the_results_page_names_every_column():
     ):
         for column in table.column_names:
             assert f"`{column}`" in text, column
+
+
+def test_the_demo_page_agrees_with_its_search():
+    """Every cell of the table, recomputed from the CSV file."""
+    with (ROOT / "docs/demo-search.csv").open() as file:
+        results = list(csv.DictReader(file))
+    page = (ROOT / "docs/demo.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (FedAvg|MaxFL, T = [\d.]+) \|(.*)\|$", page, re.M)
+    assert len(rows) == 4
+    rates = ("0.005", "0.01", "0.02", "0.05", "0.1")
+    for method, cells in rows:
+        temperature = str(float(method.split("=")[1])) if "=" in method else ""
+        for rate, cell in zip(rates, cells.split("|"), strict=True):
+            wanted = {
+                "alpha": "0.5", "flipped": "0.3", "local_steps": "30", "local_lr": rate,
+                "temperature": temperature,
+            }  # fmt: skip
+            runs = [r for r in results if wanted.items() <= r.items()]
+            mean = sum(float(r["seen_appeal"]) for r in runs) / len(runs)
+            stalled = sum(r["stalled_from_round"] != "" for r in runs)
+            assert cell.strip() == f"{mean:.2f} ({stalled})", (method, rate)
