@@ -33,6 +33,7 @@ def test_help_is_there_for_everything():
     for command in ("run", "sweep", "demo"):
         assert command in text
         assert "--out" in maxfl(command, "--help")
+    assert "A TOML file" in maxfl("run", "--help")
 
 
 def test_run_writes_a_folder_and_shows_a_table(tmp_path):

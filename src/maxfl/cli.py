@@ -73,7 +73,7 @@ def sweep_command(
     out: Out = None,
     resume: Resume = False,
 ) -> None:
-    """Train every combination of the lists under [sweep], many at once.
+    """Train every combination of the lists in a file's sweep table, many at once.
 
     Example: maxfl sweep examples/opt-out.toml --over "seed=[0,1,2]"
     """
@@ -94,7 +94,7 @@ def demo_command(
     setting: Settings = None,
     resume: Resume = False,
 ) -> None:
-    """MaxFL beside FedAvg on embedded Fashion-MNIST, with clients that may leave: two minutes."""
+    """MaxFL beside FedAvg on embedded Fashion-MNIST, with clients that may leave; about two minutes."""
     run_demo(out, setting or [], resume=resume)
 
 
