@@ -94,7 +94,7 @@ def demo_command(
     setting: Settings = None,
     resume: Resume = False,
 ) -> None:
-    """MaxFL beside FedAvg on embedded Fashion-MNIST, with clients that may leave; about two minutes."""
+    """MaxFL beside FedAvg on embedded Fashion-MNIST, with clients that may leave: two minutes."""
     run_demo(out, setting or [], resume=resume)
 
 
