@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -99,3 +101,19 @@ def test_demo_draws_its_figure(tmp_path):
     assert "MaxFL, T = 0.3" in text
     assert "over 5 seeds" in text
     assert (out / "demo.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_ctrl_c_tells_how_to_go_on(tmp_path):
+    out = tmp_path / "cut"
+    settings = ["run", "examples/opt-out.toml", "--out", str(out), *small("training.rounds=100000")]
+    command = [str(Path(sys.executable).parent / "maxfl"), *settings]
+    env = {**os.environ, "JAX_COMPILATION_CACHE_DIR": str(ROOT / ".cache/jax")}
+    with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        deadline = time.monotonic() + 60
+        while not (out / "checkpoint/block-00001").exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        words = process.stderr.read()
+        assert process.wait(timeout=60) == 130
+    assert "add --resume to go on" in " ".join(words.split())
+    assert "Traceback" not in words

@@ -2,6 +2,8 @@
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -54,7 +56,7 @@ def run_command(
     checked = validate(raw, str(config))
     folder = out or Path("runs") / config.stem
     simulation = build([checked])
-    with bars("starting") as shown:
+    with _resumable(folder), bars("starting") as shown:
         settings = checked.model_dump(mode="json")
         run(simulation, folder, resume=resume, progress=shown.parts(0, 1), config=settings)
     _show(folder, f"{checked.algorithm.name} after {checked.training.rounds} rounds")
@@ -83,7 +85,7 @@ def sweep_command(
         raw["sweep"] = [override(table, key, choices) for table in sweep_tables(raw, str(config))]
     grid = expand(raw, str(config))
     folder = out or Path("runs") / f"{config.stem}-sweep"
-    with bars("starting") as shown:
+    with _resumable(folder), bars("starting") as shown:
         run_sweep(grid, folder, resume=resume, progress=shown.parts)
     _show(folder, f"{len(grid.configs)} configurations")
 
@@ -95,7 +97,8 @@ def demo_command(
     resume: Resume = False,
 ) -> None:
     """MaxFL beside FedAvg on embedded Fashion-MNIST, with clients that may leave: two minutes."""
-    run_demo(out, setting or [], resume=resume)
+    with _resumable(out):
+        run_demo(out, setting or [], resume=resume)
 
 
 def main() -> None:
@@ -110,6 +113,18 @@ def main() -> None:
     except InputError as error:
         errors.print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(2)
+
+
+@contextmanager
+def _resumable(folder: Path) -> Iterator[None]:
+    """Tell how to go on after Ctrl-C."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        errors.print(
+            f"Interrupted. {escape(str(folder))} keeps what is done: add --resume to go on."
+        )
+        raise typer.Exit(130) from None
 
 
 def _read(config: Path, settings: list[str] | None) -> dict[str, Any]:
