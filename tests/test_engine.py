@@ -119,7 +119,7 @@ def test_a_diverging_configuration_does_not_harm_the_others(small, dropout_model
     assert_same(sweep, alone, 1e-5, slice(0, 1))
 
 
-@pytest.mark.parametrize("at_once", [1, 5])
+@pytest.mark.parametrize("at_once", [5])
 def test_a_client_without_a_requirement_harms_nobody(small, dropout_model, at_once):
     """A NaN requirement: the client has no weight, and the round is the others' round."""
     rho = np.full(small.clients, 1.0, np.float32)

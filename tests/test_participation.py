@@ -71,8 +71,10 @@ def train(federation, model, participation, requirement, rounds=12, method=None)
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("rule", [maxfl.opt_out, maxfl.decline])
-@pytest.mark.parametrize("method", [maxfl.fedavg(), maxfl.maxfl(epsilon=0.0)])
+@pytest.mark.parametrize(
+    ("rule", "method"),
+    [(maxfl.opt_out, maxfl.fedavg()), (maxfl.decline, maxfl.maxfl(epsilon=0.0))],
+)
 def test_nobody_willing_leaves_the_model_as_it_was(small, small_model, rule, method):
     history = train(small, small_model, rule(0), maxfl.fixed(1e-6), method=method)
     assert not history.asked.took_part.any()
