@@ -11,7 +11,9 @@ PAGE = Path(__file__).parent.parent / "docs/configuration.md"
 HEAD = """# Configuration
 
 A run is a TOML file; `maxfl run FILE` trains it, `--set key=value` changes a setting. Every key has
-a default, so an empty file is a run too. Unknown keys and wrong types are errors.
+a default, so an empty file is a run too. Unknown keys and wrong types are errors; settings that do
+nothing beside the others are pointed at. Another `algorithm.name` on the command line or in a sweep
+drops the numbers that the file gives for its own method.
 
 This page is made by `python scripts/make_configuration_page.py`.
 

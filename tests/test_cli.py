@@ -36,6 +36,7 @@ def test_help_is_there_for_everything():
         assert command in text
         assert "--out" in maxfl(command, "--help")
     assert "A TOML file" in maxfl("run", "--help")
+    assert "JAX" in maxfl("--version")
 
 
 def test_run_writes_a_folder_and_shows_a_table(tmp_path):
@@ -63,15 +64,16 @@ def test_sweep_collects_its_groups(tmp_path):
 
     out = tmp_path / "many"
     text = maxfl(
-        "sweep", "examples/opt-out.toml", "--out", out, *small(),
-        "--over", "data.unseen=[4, 0]", "--over", "seed=[0, 1]",
+        "sweep", "examples/opt-out.toml", "--out", out, *small()[:-2],
+        "--over", "model.hidden=[[8], [4, 4]]", "--over", "seed=[0, 1]",
     )  # fmt: skip
     assert "±" in text
     summary = json.loads((out / "summary.json").read_text())
     assert [c["values"]["seed"] for c in summary["configurations"]] == [0, 1, 0, 1]
     table = pq.read_table(out / "history.parquet").to_pydict()
     assert set(table["configuration"]) == {0, 1, 2, 3}
-    assert len(table["round"]) == 2 * 3 * (10 + 6)
+    assert len(table["round"]) == 4 * 3 * 10
+    assert "[4, 4]" in text
 
 
 @pytest.mark.parametrize(
@@ -86,6 +88,8 @@ def test_sweep_collects_its_groups(tmp_path):
         (["run", "examples/sweep.toml"], "has a table [sweep]: use maxfl sweep"),
         (["run", "[/b].toml"], "[/b].toml: there is no such file"),
         (["sweep", "examples/sweep.toml", "--over", "seed"], "--over seed: want key=value"),
+        (["sweep", "examples/sweep.toml", "--set", "seed=5"], "sweeps over it"),
+        (["run", "examples/opt-out.toml", "--set", "seed=x"], "opt-out.toml with --set seed has 1"),
     ],
 )
 def test_mistakes_end_in_one_clear_message(arguments, words):
@@ -106,7 +110,10 @@ def test_demo_draws_its_figure(tmp_path):
 def test_ctrl_c_tells_how_to_go_on(tmp_path):
     out = tmp_path / "cut"
     settings = ["run", "examples/opt-out.toml", "--out", str(out), *small("training.rounds=100000")]
-    command = [str(Path(sys.executable).parent / "maxfl"), *settings]
+    # A shell lets what it starts in the background ignore Ctrl-C; the test may be such a thing.
+    listening = "signal.signal(signal.SIGINT, signal.default_int_handler)"
+    program = f"import signal; {listening}; from maxfl.cli import main; main()"
+    command = [sys.executable, "-c", program, *settings]
     env = {**os.environ, "JAX_COMPILATION_CACHE_DIR": str(ROOT / ".cache/jax")}
     with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True, cwd=ROOT) as process:
         deadline = time.monotonic() + 60

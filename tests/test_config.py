@@ -6,7 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from maxfl.config import RunConfig, override, parse_setting, read_toml, validate
+from maxfl.config import (
+    RunConfig,
+    override,
+    override_all,
+    parse_setting,
+    read_toml,
+    unused,
+    validate,
+)
 from maxfl.data.arrays import load_arrays
 from maxfl.errors import InputError
 from maxfl.experiment import build, build_federation, group
@@ -62,6 +70,28 @@ def test_settings_on_the_command_line():
         override({"a": 1}, "a.b", 2)
 
 
+def test_another_method_starts_with_its_own_numbers():
+    raw = {"algorithm": {"name": "maxfl", "temperature": 0.3}}
+    assert override_all(raw, {"algorithm.by_size": 1.0, "algorithm.name": "fedavg"}) == {
+        "algorithm": {"name": "fedavg", "by_size": 1.0}
+    }
+    assert override_all(raw, {"algorithm.name": "maxfl"}) == raw
+    grid = expand({**raw, "sweep": {"algorithm": {"name": ["fedavg", "maxfl"]}}}, "s")
+    assert [c.algorithm.numbers for c in grid.configs] == [{}, {"temperature": 0.3}]
+
+
+def test_settings_that_do_nothing_are_pointed_at():
+    assert unused(RunConfig()) == []
+    raw = {
+        "data": {"partition": "iid", "alpha": 0.1, "clusters": 2},
+        "participation": {"start": 3},
+        "requirement": {"kind": "fixed", "loss": 1.0, "multiple": 2.0},
+    }
+    words = " ".join(unused(validate(raw, "file")))
+    for key in ("data.alpha", "data.clusters", "participation.start", "requirement.multiple"):
+        assert f"{key} does nothing here" in words
+
+
 def test_files_that_can_not_be_read(tmp_path):
     with pytest.raises(InputError, match="there is no such file"):
         read_toml(tmp_path / "none.toml")
@@ -85,6 +115,7 @@ def test_sweeps_expand_to_every_combination():
         ({"sweep": {"seed": 3}}, "sweep.seed = 3; want a list"),
         ({"sweep": 3}, "sweep = 3; want a table"),
         ({"sweep": {"seed": [0, "x"]}}, "with seed = x"),
+        ({"sweep": {"seed": [0, 1, 0]}}, "the same value twice"),
     ):
         with pytest.raises(InputError, match=words):
             expand(bad, "s")
@@ -114,13 +145,14 @@ def test_every_example_is_valid(tmp_path, monkeypatch):
 def test_own_arrays_from_a_file(tmp_path):
     rng = np.random.default_rng(0)
     path = tmp_path / "mine.npz"
-    owner = np.repeat([3, 8, 9], [10, 20, 30])
+    owner = np.repeat(["eve", "bob", "ann"], [10, 20, 30])
     np.savez(path, x=rng.normal(size=(60, 5)), y=rng.integers(0, 2, 60), client=owner)
     raw = {"data": {"source": "arrays", "file": str(path), "partition": "by-owner", "unseen": 1}}
     fed = build_federation(validate(raw, "mine"))
     assert fed.clients == 3
     assert fed.seen == 2
-    assert sorted(fed.train_sizes + fed.test_sizes) == [10, 20, 30]
+    sizes = dict(zip(fed.names.tolist(), fed.train_sizes + fed.test_sizes, strict=True))
+    assert sizes == {"eve": 10, "bob": 20, "ann": 30}
 
 
 @pytest.mark.parametrize(
@@ -132,6 +164,7 @@ def test_own_arrays_from_a_file(tmp_path):
         ({"x": np.zeros((0, 2)), "y": np.zeros(0, int)}, "holds no samples"),
         ({"x": np.zeros(()), "y": np.zeros((), int)}, "holds no samples"),
         ({"x": np.zeros((3, 2)), "y": np.array([0, -1, 1])}, "labels run from -1 to 1"),
+        ({"x": np.zeros((3, 2)), "y": np.array([0, 1, 10**9])}, "to 1000000000 in 3 samples"),
         (None, "not a readable .npz file"),
     ],
 )

@@ -23,8 +23,16 @@ GOOD = (X, Y)
         ((X * np.nan, Y), "6 feature value.s. are NaN"),
         ((X + np.inf, Y), "NaN, infinite"),
         ((X.astype("U4"), Y), "features are <U"),
-        ((np.zeros((3, 5), np.float32), Y), "client 1 has features float32"),
-        ((X, Y + 7), "client 1 has label 8, but classes = 2"),
+        (
+            (np.zeros((3, 5), np.float32), Y),
+            "client 1: features are float32.5., but",
+        ),
+        ((np.zeros((3, 0), np.float32), Y), "client 1: x has shape .* without any feature"),
+        ((X,), "client 1: want a pair of arrays"),
+        ((X, Y, Y), "client 1: want a pair of arrays"),
+        (None, "client 1: want a pair of arrays"),
+        (([[1.0], [2.0, 3.0]], [0, 1]), "client 1: want a pair of arrays"),
+        ((X, Y + 7), "train data of client 1: label 8, but classes = 2"),
     ],
 )
 def test_bad_clients_are_named(bad, words):
@@ -43,9 +51,24 @@ def test_the_shape_of_the_whole_is_checked():
             lambda: maxfl.Federation.from_clients([GOOD], [GOOD], unseen=1),
             "at least one client must be seen",
         ),
+        (lambda: maxfl.Federation.from_clients([GOOD] * 3, [GOOD] * 3, unseen=1.5), "unseen = 1.5"),
+        (lambda: maxfl.Federation.from_clients([GOOD], [GOOD], classes=2.5), "classes = 2.5"),
+        (lambda: maxfl.Federation.from_clients(3, [GOOD]), "train = 3: want a list"),
+        (lambda: maxfl.Federation.from_clients([GOOD], [GOOD], names="ab"), "names has 2 entries"),
+        (
+            lambda: maxfl.Federation.from_clients([(X, Y + 10**9)], [GOOD]),
+            "label 1000000001, more than there are samples",
+        ),
     ):
         with pytest.raises(maxfl.InputError, match=words):
             make()
+
+
+def test_messages_call_clients_by_their_names():
+    with pytest.raises(maxfl.InputError, match="test data of client eve: label 8"):
+        maxfl.Federation.from_clients(
+            [GOOD] * 2, [GOOD, (X, Y + 7)], classes=2, names=["bob", "eve"]
+        )
 
 
 def test_flat_arrays_and_sizes():
@@ -75,7 +98,8 @@ def test_bytes_stay_bytes_until_a_batch_is_drawn():
 
 def simulation(model=None, algorithm=None, **training):
     fed = maxfl.Federation.from_clients([GOOD] * 4, [GOOD] * 4, unseen=1)
-    options = {k: training.pop(k) for k in ("seed", "participation", "at_once") if k in training}
+    names = ("seed", "participation", "requirement", "at_once")
+    options = {name: training.pop(name) for name in names if name in training}
     training = {"cohort": 2, **training}
     model = model or maxfl.mlp(2, (3,), 2)
     return maxfl.Simulation(
@@ -102,11 +126,20 @@ def simulation(model=None, algorithm=None, **training):
         ({"model": maxfl.Model(lambda _: jnp.zeros(2, int), lambda w, x, _=None: x + w)}, "float"),
         ({"model": maxfl.Model(lambda _: jnp.zeros(2), lambda w, x: x * w)}, "can't be applied"),
         ({"at_once": 0}, "at_once = 0"),
+        ({"algorithm": "fedavg"}, "algorithm = 'fedavg': want a maxfl Algorithm"),
+        ({"requirement": 3.0}, "requirement = 3.0: want a maxfl Requirement"),
+        ({"participation": "opt-out"}, "participation = 'opt-out': want a maxfl Participation"),
     ],
 )  # fmt: skip
 def test_bad_settings_are_refused(options, words):
     with pytest.raises(maxfl.InputError, match=words):
         simulation(**options)
+
+
+def test_a_model_that_starts_with_nan_is_refused():
+    model = maxfl.Model(lambda _: jnp.full(2, jnp.nan), lambda w, x, _=None: x * w)
+    with pytest.raises(maxfl.InputError, match="parameters that are NaN"):
+        simulation(model).start()
 
 
 def test_plain_tuples_are_arrays_too():

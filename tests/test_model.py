@@ -42,6 +42,13 @@ def test_dropout_is_off_without_a_key():
     assert (drawn[0] != drawn[1]).any()
 
 
+@pytest.mark.parametrize("hidden", [3, (0,), (-2,), (2.5,), None])
+def test_bad_widths_are_refused(hidden):
+    with pytest.raises(maxfl.InputError, match="hidden"):
+        maxfl.mlp(4, hidden, 2)
+    assert maxfl.mlp(4, [3], 2) is maxfl.mlp(4, (3,), 2)
+
+
 @pytest.mark.parametrize("rate", [1.0, -0.1])
 def test_a_bad_rate_is_refused(rate):
     with pytest.raises(maxfl.InputError, match="dropout"):

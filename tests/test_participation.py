@@ -72,16 +72,19 @@ def train(federation, model, participation, requirement, rounds=12, method=None)
 
 
 @pytest.mark.parametrize(
-    ("rule", "method"),
-    [(maxfl.opt_out, maxfl.fedavg()), (maxfl.decline, maxfl.maxfl(epsilon=0.0))],
+    ("rule", "method", "asks"),
+    [
+        (maxfl.opt_out, maxfl.fedavg(), False),
+        (maxfl.decline, maxfl.maxfl(epsilon=0.0), True),
+    ],
 )
-def test_nobody_willing_leaves_the_model_as_it_was(small, small_model, rule, method):
+def test_nobody_willing_leaves_the_model_as_it_was(small, small_model, rule, method, asks):
     history = train(small, small_model, rule(0), maxfl.fixed(1e-6), method=method)
     assert not history.asked.took_part.any()
     assert not history.evaluation.willing.any()
     np.testing.assert_array_equal(history.stalled_from(), [1])
-    assert history.asked.sampled.any() == (history.asked.sampled.all())
-    assert history.sampled()[:, 1:].any() == history.asked.sampled.any()
+    np.testing.assert_array_equal(history.asked.sampled, asks)
+    np.testing.assert_array_equal(history.sampled()[:, 1:].sum(-1), 3 if asks else 0)
     assert not history.took_part().any()
     losses = history.evaluation.train_loss[0]
     np.testing.assert_array_equal(losses, np.broadcast_to(losses[0], losses.shape))

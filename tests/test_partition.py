@@ -62,10 +62,24 @@ def test_clusters_give_each_client_the_labels_of_one_group():
     assert len(np.unique(np.concatenate(parts))) == 180
 
 
-def test_by_owner_keeps_each_owner_together():
-    owner = np.array([7, 3, 7, 3, 3, 9])
-    parts = partition.by_owner(owner, rng())
-    assert sorted(sorted(p.tolist()) for p in parts) == [[0, 2], [1, 3, 4], [5]]
+def test_by_owner_keeps_owners_together_and_in_order():
+    owner = np.array(["g", "c", "g", "c", "c", "i", "a"])
+    parts, names = partition.by_owner(owner, 0, rng())
+    assert [p.tolist() for p in parts] == [[0, 2], [1, 3, 4], [5], [6]]
+    assert names.tolist() == ["g", "c", "i", "a"]
+
+
+def test_unseen_owners_are_drawn_at_random_and_come_last():
+    owner = np.arange(10).repeat(2)
+    unseen = set()
+    for seed in range(20):
+        parts, names = partition.by_owner(owner, 3, rng(seed))
+        assert sorted(names[:7]) == names[:7].tolist()
+        assert all((owner[p] == name).all() for p, name in zip(parts, names, strict=True))
+        unseen |= set(names[7:].tolist())
+    assert len(unseen) == 10
+    with pytest.raises(maxfl.InputError, match=r"data\.unseen = 10: want a whole number"):
+        partition.by_owner(owner, 10, rng())
 
 
 @pytest.mark.parametrize(

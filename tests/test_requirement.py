@@ -85,6 +85,8 @@ def test_bad_numbers_are_refused():
         lambda: maxfl.solo(steps=-1),
         lambda: maxfl.solo(steps=5.0),
         lambda: maxfl.fixed(float("nan")),
+        lambda: maxfl.fixed(-1.0),
+        lambda: maxfl.custom(3),
     ):
         with pytest.raises(maxfl.InputError, match=r"requirement\."):
             make()

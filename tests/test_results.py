@@ -107,6 +107,15 @@ def test_the_folder_holds_the_history_in_open_formats(finished, small):
     clients = pq.read_table(folder / "clients.parquet").to_pydict()
     np.testing.assert_array_equal(clients["train_samples"][: small.clients], small.train_sizes)
     np.testing.assert_array_equal(clients["requirement"], history.thresholds.train.ravel())
+    assert clients["name"][:3] == ["0", "1", "2"]
+
+
+def test_words_that_mean_nothing_are_refused(finished):
+    history, _ = finished
+    with pytest.raises(maxfl.InputError, match="reading = 'foo': want one of held-out, training"):
+        history.gm_appeal("seen", "foo")
+    with pytest.raises(maxfl.InputError, match="clients = 'foo': want one of seen, unseen, all"):
+        history.accuracy("foo")
 
 
 def test_the_model_is_in_an_open_format(finished):

@@ -1,5 +1,6 @@
 """A run killed at any moment goes on from its last block and ends with the same bits."""
 
+import fcntl
 import json
 import os
 import signal
@@ -148,6 +149,43 @@ def test_another_experiment_is_refused_by_name(cut_off):
     ):
         with pytest.raises(maxfl.InputError, match=words):
             run(other, cut_off, resume=True)
+
+
+def test_a_rule_of_the_same_name_that_demands_more_is_refused(tmp_path):
+    def times(factor):
+        def rule(federation, solo):  # noqa: ARG001
+            return factor * solo.train_loss
+
+        return maxfl.custom(rule, steps=10)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(simulation(requirement=times(1.0)), tmp_path / "run", progress=stop_after(1))
+    with pytest.raises(maxfl.InputError, match="requirement gave other numbers"):
+        run(simulation(requirement=times(2.0)), tmp_path / "run", resume=True)
+
+
+def test_a_finished_run_with_missing_files_is_refused(tmp_path):
+    folder = run(simulation(), tmp_path / "run")
+    (folder / "rounds.parquet").unlink()
+    with pytest.raises(maxfl.InputError, match=r"rounds.parquet is gone"):
+        run(simulation(), folder, resume=True)
+
+
+def test_two_processes_do_not_share_a_folder(cut_off):
+    held = os.open(cut_off, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    try:
+        with pytest.raises(maxfl.InputError, match="another process is at work"):
+            run(simulation(), cut_off, resume=True)
+    finally:
+        os.close(held)
+
+
+def test_labels_for_other_configurations_are_refused(tmp_path):
+    for wrong in ({"numbers": [0, 1, 2]}, {"values": []}):
+        with pytest.raises(maxfl.InputError, match="entries for 2 configurations"):
+            run(simulation(), tmp_path / "run", **wrong)
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_foreign_folder_is_refused(tmp_path):

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
+import numpy as np
 from safetensors import SafetensorError
 
 from maxfl.errors import InputError
@@ -63,16 +63,22 @@ class Checkpoint:
         """Read the checkpoint back, or refuse it whole."""
         index = self._read_index()
         try:
-            return self._restore(index, simulation)
+            saved = self._restore(index, simulation)
         except (KeyError, TypeError, AttributeError, SafetensorError) as error:
             raise self._refusal(f"its index and its files do not fit ({error!r})") from error
+        # A custom rule is known by its name; what it demands tells whether it is still the same.
+        demanded = simulation.demand(saved.prepared.solo)
+        for there, here in zip(saved.prepared.thresholds, demanded, strict=True):
+            if not np.array_equal(there, here, equal_nan=True):
+                raise self._refusal("its requirement gave other numbers when it was started")
+        return saved
 
     def _restore(self, index: dict[str, Any], simulation: Simulation) -> Saved:
         contents = {name: self._read(name, sha) for name, sha in index["files"].items()}
         self._files = index["files"]
         like_block = Block(0, Evaluation(*range(5)), Asked(*range(4)))
         like_prepared = Prepared(Solo(0, 0, 0), Thresholds(0, 0))
-        like_state = jax.eval_shape(simulation.start)
+        like_state = simulation.state_shape()
         done = index["blocks"]
         return Saved(
             from_tensors(contents["prepared"], like_prepared),
@@ -143,4 +149,9 @@ def differences(there: Any, here: Any, path: str = "") -> list[str]:
             differences(there.get(k), here.get(k), f"{path}.{k}" if path else k) for k in keys
         ]
         return [line for lines in nested for line in lines]
-    return [] if there == here else [f"{path} ({there} there, {here} here)"]
+    return [] if there == here else [f"{path} ({_short(there)} there, {_short(here)} here)"]
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -2,8 +2,9 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +12,15 @@ import jax
 import typer
 from rich.markup import escape
 
-from maxfl.config import override, parse_setting, read_toml, validate
+from maxfl.config import (
+    RunConfig,
+    override,
+    override_all,
+    parse_setting,
+    read_toml,
+    unused,
+    validate,
+)
 from maxfl.demo import run_demo
 from maxfl.errors import InputError
 from maxfl.experiment import build
@@ -42,6 +51,22 @@ Resume = Annotated[
 ]
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        console.print(f"maxfl {version('maxfl')}, JAX {jax.__version__}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Say which it is."),
+    ] = False,
+) -> None:
+    """Options of the command itself; the help of the app is its text."""
+
+
 @app.command("run")
 def run_command(
     config: ConfigFile, setting: Settings = None, out: Out = None, resume: Resume = False
@@ -50,16 +75,18 @@ def run_command(
 
     Example: maxfl run examples/opt-out.toml --set seed=3 --out runs/seed-3
     """
-    raw = _read(config, setting)
+    raw, where = _read(config, setting)
     if "sweep" in raw:
         raise InputError(f"{config} has a table [sweep]: use maxfl sweep")
-    checked = validate(raw, str(config))
+    checked = validate(raw, where)
+    _note_unused([checked])
     folder = out or Path("runs") / config.stem
     simulation = build([checked])
     with _resumable(folder), bars("starting") as shown:
         settings = checked.model_dump(mode="json")
         run(simulation, folder, resume=resume, progress=shown.parts(0, 1), config=settings)
-    _show(folder, f"{checked.algorithm.name} after {checked.training.rounds} rounds")
+    rounds = checked.training.rounds
+    _show(folder, f"{checked.algorithm.name} after {rounds} round{'s' if rounds > 1 else ''}")
 
 
 @app.command("sweep")
@@ -72,18 +99,25 @@ def sweep_command(
             "--over", metavar="KEY=[...]", help="Add a list to sweep over, e.g. seed=[0,1,2]."
         ),
     ] = None,
-    out: Out = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Folder for the results; by default runs/<name>-sweep."),
+    ] = None,
     resume: Resume = False,
 ) -> None:
     """Train every combination of the lists in a file's sweep table, many at once.
 
     Example: maxfl sweep examples/opt-out.toml --over "seed=[0,1,2]"
     """
-    raw = _read(config, setting)
+    raw, where = _read(config, setting)
     for text in over or []:
         key, choices = parse_setting(text, "--over")
-        raw["sweep"] = [override(table, key, choices) for table in sweep_tables(raw, str(config))]
-    grid = expand(raw, str(config))
+        raw["sweep"] = [override(table, key, choices) for table in sweep_tables(raw, where)]
+    grid = expand(raw, where)
+    for key in dict(parse_setting(text) for text in setting or []):
+        if all(key in values for values in grid.values):
+            raise InputError(f"--set {key}: {where} sweeps over it; change the list with --over")
+    _note_unused(grid.configs)
     folder = out or Path("runs") / f"{config.stem}-sweep"
     with _resumable(folder), bars("starting") as shown:
         run_sweep(grid, folder, resume=resume, progress=shown.parts)
@@ -117,9 +151,13 @@ def main() -> None:
 
 @contextmanager
 def _resumable(folder: Path) -> Iterator[None]:
-    """Tell how to go on after Ctrl-C."""
+    """Tell how to go on after Ctrl-C, or when the disk is full."""
     try:
         yield
+    except OSError as error:
+        raise InputError(
+            f"{error}. {folder} keeps what is done: mend it, then add --resume to go on"
+        ) from error
     except KeyboardInterrupt:
         errors.print(
             f"Interrupted. {escape(str(folder))} keeps what is done: add --resume to go on."
@@ -127,11 +165,18 @@ def _resumable(folder: Path) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def _read(config: Path, settings: list[str] | None) -> dict[str, Any]:
-    raw = read_toml(config)
-    for text in settings or []:
-        raw = override(raw, *parse_setting(text))
-    return raw
+def _read(config: Path, settings: list[str] | None) -> tuple[dict[str, Any], str]:
+    """The file with the settings changed, and how to call it in messages."""
+    changes = dict(parse_setting(text) for text in settings or [])
+    where = f"{config} with --set {', '.join(changes)}" if changes else str(config)
+    return override_all(read_toml(config), changes), where
+
+
+def _note_unused(configs: Sequence[RunConfig]) -> None:
+    """Point at settings that do nothing in any configuration."""
+    for note in unused(configs[0]):
+        if all(note in unused(config) for config in configs[1:]):
+            errors.print(f"Note: {note}.", style="yellow", markup=False, highlight=False)
 
 
 def _show(folder: Path, title: str) -> None:

@@ -159,7 +159,7 @@ class RunConfig(Section):
 def read_toml(path: Path) -> dict[str, Any]:
     """Parse a TOML file."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -188,6 +188,42 @@ def override(raw: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
     if not isinstance(table, dict):
         raise InputError(f"{key}: {first} is a value, not a table")
     return {**raw, first: override(table, rest, value)}
+
+
+def override_all(raw: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+    """A copy of nested tables with some dotted keys set.
+
+    Another ``algorithm.name`` starts a new table: the numbers given for one method mean nothing
+    to another.
+    """
+    name = settings.get("algorithm.name")
+    method = raw.get("algorithm", {})
+    if name and isinstance(method, dict) and name != method.get("name", "maxfl"):
+        raw = {**raw, "algorithm": {"name": name}}
+    for key, value in settings.items():
+        raw = override(raw, key, value)
+    return raw
+
+
+def unused(config: RunConfig) -> list[str]:
+    """Settings that were given but do nothing beside the others, in words."""
+    partition = config.data.partition
+    by_owner = partition == "by-owner"
+    everyone = config.participation.rule == "everyone"
+    fixed = config.requirement.kind == "fixed"
+    checks = (
+        ("data", "clients", by_owner, "the file says which clients there are"),
+        ("data", "samples", by_owner, "the file says how many samples clients have"),
+        ("data", "alpha", partition != "dirichlet", "the partition is not dirichlet"),
+        ("data", "clusters", partition != "clusters", "the partition is not clusters"),
+        ("requirement", "multiple", fixed, "the requirement is fixed"),
+        ("participation", "start", everyone, "everyone takes part"),
+    )
+    return [
+        f"{section}.{key} does nothing here: {why}"
+        for section, key, idle, why in checks
+        if idle and key in getattr(config, section).model_fields_set
+    ]
 
 
 def validate(raw: dict[str, Any], where: str) -> RunConfig:

@@ -4,7 +4,7 @@ import tomllib
 from importlib.resources import files
 from pathlib import Path
 
-from maxfl.config import RunConfig, override, parse_setting
+from maxfl.config import RunConfig, override_all, parse_setting
 from maxfl.curves import read_curves
 from maxfl.figures import draw_curves
 from maxfl.runs import SUMMARY, read_json
@@ -21,8 +21,7 @@ LABELS = {
 def run_demo(folder: Path, settings: list[str], *, resume: bool = False) -> None:
     """Run the demo's sweep with some settings changed, show its table, draw its figure."""
     raw = tomllib.loads(files("maxfl").joinpath("demo.toml").read_text(encoding="utf-8"))
-    for text in settings:
-        raw = override(raw, *parse_setting(text))
+    raw = override_all(raw, dict(parse_setting(text) for text in settings))
     grid = expand(raw, "the demo")
     seeds = len({value["seed"] for value in grid.values})
     setting, start = describe_setting(grid.configs[0])

@@ -1,7 +1,12 @@
 """The one exception for input that a user can mend, and the checks that raise it."""
 
+from collections.abc import Iterable
+from typing import TypeVar
+
 import numpy as np
 from numpy.typing import ArrayLike
+
+Choice = TypeVar("Choice", bound=str)
 
 
 class InputError(ValueError):
@@ -24,10 +29,10 @@ def check_number(
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"{name} = {value!r} is not a number") from None
     wanted = [
-        f"at least {least:g}" if np.isfinite(least) else "",
-        f"above {above:g}" if np.isfinite(above) else "",
-        f"below {below:g}" if np.isfinite(below) else "",
-        f"at most {most:g}" if np.isfinite(most) else "",
+        f"at least {_show(least)}" if np.isfinite(least) else "",
+        f"above {_show(above)}" if np.isfinite(above) else "",
+        f"below {_show(below)}" if np.isfinite(below) else "",
+        f"at most {_show(most)}" if np.isfinite(most) else "",
     ]
     kind = "a whole number" if whole else "a finite number"
     bad = ~np.isfinite(numbers) | (numbers < least) | (numbers <= above)
@@ -37,10 +42,22 @@ def check_number(
     if bad.any():
         bounds = " and ".join(filter(None, wanted))
         first = np.atleast_1d(numbers)[np.atleast_1d(bad)][0]
-        raise InputError(f"{name} = {first:g}: want {kind}{' ' + bounds if bounds else ''}")
+        raise InputError(f"{name} = {_show(first)}: want {kind}{' ' + bounds if bounds else ''}")
 
 
 def check_count(name: str, value: object, *, least: int) -> None:
     """Refuse anything but one whole number; it shapes a program, so it can't be an array."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise InputError(f"{name} = {value!r}: want one whole number at least {least}")
+
+
+def check_choice(name: str, value: Choice, choices: Iterable[str]) -> Choice:
+    """Refuse anything but one of some words, and give it back."""
+    if value not in (words := list(choices)):
+        raise InputError(f"{name} = {value!r}: want one of {', '.join(words)}")
+    return value
+
+
+def _show(number: float) -> str:
+    """A number as a person writes it: whole ones with all their digits."""
+    return str(int(number)) if float(number).is_integer() else f"{number:g}"

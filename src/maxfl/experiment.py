@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from maxfl import participation, requirement
 from maxfl.algorithms import ALGORITHMS, Algorithm
@@ -68,11 +69,13 @@ def build_federation(config: RunConfig) -> Federation:
     data = config.data
     rng = np.random.default_rng([_data_seed(config), PARTITION_STREAM])
     dataset = fashion_mnist_12k() if data.file is None else load_arrays(data.file)
+    parts, names = _partition(data, dataset, rng)
     return assemble(
         dataset,
-        _partition(data, dataset, rng),
+        parts,
         rng,
         unseen=data.unseen,
+        names=names,
         train_share=data.train_share,
         flipped=data.flipped,
         validation=data.evaluate_on == "validation",
@@ -98,19 +101,22 @@ def _without_numbers(config: RunConfig) -> RunConfig:
     return config.model_copy(update={"seed": 0, "algorithm": method, **sections})
 
 
-def _partition(data: DataConfig, dataset: Dataset, rng: np.random.Generator) -> partition.Parts:
+def _partition(
+    data: DataConfig, dataset: Dataset, rng: np.random.Generator
+) -> tuple[partition.Parts, NDArray[Any] | None]:
+    """Sample numbers of each client, and the clients' names where the data have them."""
     clients = data.clients + data.unseen
     match data.partition:
         case "dirichlet":
-            return partition.dirichlet(dataset.y, clients, data.samples, data.alpha, rng)
+            return partition.dirichlet(dataset.y, clients, data.samples, data.alpha, rng), None
         case "clusters":
-            return partition.clusters(dataset.y, clients, data.samples, data.clusters, rng)
+            return partition.clusters(dataset.y, clients, data.samples, data.clusters, rng), None
         case "iid":
-            return partition.iid(dataset.y, clients, data.samples, rng)
+            return partition.iid(dataset.y, clients, data.samples, rng), None
         case "by-owner":
             if dataset.owner is None:
                 raise InputError(f"data.file = {data.file} has no array `client` to split by")
-            return partition.by_owner(dataset.owner, rng)
+            return partition.by_owner(dataset.owner, data.unseen, rng)
 
 
 def _algorithm(configs: Sequence[RunConfig]) -> Algorithm:

@@ -7,10 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxfl.errors import InputError
+from maxfl.errors import InputError, check_count
 
 Arrays = tuple[ArrayLike, ArrayLike]
 INT32 = np.iinfo(np.int32)
+MANY_CLASSES = 10_000
+"""More labels than this, and than there are samples, are taken for a mistake."""
 
 
 class Samples(NamedTuple):
@@ -43,6 +45,7 @@ class Federation(NamedTuple):
         seen: Number of clients that take part in training; the others only look at the result.
         classes: Number of labels.
         decoding: From stored features to the model's input.
+        names: What the data themselves call each client, [K]; None for the numbers 0 to K − 1.
     """
 
     train: Samples
@@ -50,6 +53,7 @@ class Federation(NamedTuple):
     seen: int
     classes: int
     decoding: Decoding = Decoding()
+    names: NDArray[Any] | None = None
 
     @property
     def clients(self) -> int:
@@ -80,6 +84,7 @@ class Federation(NamedTuple):
         unseen: int = 0,
         classes: int | None = None,
         decoding: Decoding | None = None,
+        names: Sequence[Any] | NDArray[Any] | None = None,
     ) -> "Federation":
         """Build a federation from one (x, y) pair of arrays per client, and check it.
 
@@ -90,30 +95,31 @@ class Federation(NamedTuple):
             classes: Number of labels; by default the largest label plus one.
             decoding: From stored features to the model's input. By default uint8 features are
                 divided by 255 and others are taken as they are.
+            names: What you call each client, for messages and tables; by default 0, 1, ...
         """
+        train, test = _listed(train, "train"), _listed(test, "test")
         if len(train) != len(test):
             raise InputError(
                 f"train has {len(train)} clients and test has {len(test)}: give each client both"
             )
-        if not 0 <= unseen < max(len(train), 1):
+        if len(train) == 0:
+            raise InputError("a federation needs at least one client")
+        check_count("unseen", unseen, least=0)
+        if unseen >= len(train):
             raise InputError(
                 f"unseen = {unseen} of {len(train)} clients: at least one client must be seen"
             )
-        if len(train) == 0:
-            raise InputError("a federation needs at least one client")
-        checked_train = [_client(pair, k, "train") for k, pair in enumerate(train)]
-        checked_test = [_client(pair, k, "test") for k, pair in enumerate(test)]
-        _same_features(checked_train + checked_test)
-        pairs = (*checked_train, *checked_test)
-        largest = [int(y.max()) for _, y in pairs]
-        if classes is None:
-            classes = max(largest) + 1
-        for i, label in enumerate(largest):
-            if label >= classes:
-                raise InputError(
-                    f"client {i % len(train)} has label {label}, but classes = {classes} allows "
-                    f"labels 0 to {classes - 1}"
-                )
+        if names is not None and len(names) != len(train):
+            raise InputError(f"names has {len(names)} entries for {len(train)} clients")
+        where = [
+            f"{split} data of client {k if names is None else names[k]}"
+            for split in ("train", "test")
+            for k in range(len(train))
+        ]
+        pairs = [_client(pair, place) for pair, place in zip(train + test, where, strict=True)]
+        _same_features(pairs, where)
+        checked_train, checked_test = pairs[: len(train)], pairs[len(train) :]
+        classes = _classes([y for _, y in pairs], where, classes)
         if decoding is None:
             is_bytes = checked_train[0][0].dtype == np.uint8
             decoding = Decoding(scale=np.float32(1 / 255)) if is_bytes else Decoding()
@@ -123,26 +129,41 @@ class Federation(NamedTuple):
             seen=len(train) - unseen,
             classes=classes,
             decoding=decoding,
+            names=None if names is None else np.asarray(names),
         )
 
     def digest(self) -> str:
         """SHA-256 of everything in the federation, to tell one from another."""
         sha = hashlib.sha256()
-        for part in (*self.train, *self.test, self.seen, self.classes, *self.decoding):
+        names = () if self.names is None else (self.names,)
+        for part in (*self.train, *self.test, self.seen, self.classes, *self.decoding, *names):
             array = np.ascontiguousarray(part)
             sha.update(f"{array.dtype}{array.shape}".encode())
-            sha.update(array.data)
+            sha.update(array.view(np.uint8).data)
         return sha.hexdigest()
 
 
-def _client(pair: Arrays, k: int, split: str) -> tuple[NDArray[Any], NDArray[np.int32]]:
+def _listed(clients: Any, split: str) -> list[Arrays]:
+    try:
+        return list(clients)
+    except TypeError:
+        raise InputError(
+            f"{split} = {clients!r}: want a list with one pair (x, y) per client"
+        ) from None
+
+
+def _client(pair: Arrays, where: str) -> tuple[NDArray[Any], NDArray[np.int32]]:
     """One client's arrays, checked; the message of an error names the client."""
-    where = f"{split} data of client {k}"
-    x, y = np.asarray(pair[0]), np.asarray(pair[1])
+    try:
+        x, y = map(np.asarray, pair)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{where}: want a pair of arrays (x, y): {error}") from None
     if y.ndim != 1 or x.ndim < 1 or len(x) != len(y):
         raise InputError(f"{where}: x has shape {x.shape} and y {y.shape}; want [n, ...] and [n]")
     if len(y) == 0:
         raise InputError(f"{where} is empty: give it at least one sample, or leave the client out")
+    if x.size == 0:
+        raise InputError(f"{where}: x has shape {x.shape}, samples without any feature")
     if not np.issubdtype(y.dtype, np.integer):
         raise InputError(f"{where}: labels are {y.dtype}; want integers")
     if y.min() < 0 or y.max() > INT32.max:
@@ -165,16 +186,37 @@ def _client(pair: Arrays, k: int, split: str) -> tuple[NDArray[Any], NDArray[np.
     return x, y.astype(np.int32, copy=False)
 
 
-def _same_features(clients: Sequence[tuple[NDArray[Any], NDArray[Any]]]) -> None:
+def _same_features(
+    clients: Sequence[tuple[NDArray[Any], NDArray[Any]]], where: Sequence[str]
+) -> None:
     """Refuse clients whose samples differ in shape or type."""
-    half = len(clients) // 2
     first = clients[0][0]
-    for i, (x, _) in enumerate(clients):
+    for (x, _), place in zip(clients, where, strict=True):
         if x.shape[1:] != first.shape[1:] or x.dtype != first.dtype:
             raise InputError(
-                f"client {i % half} has features {x.dtype}{list(x.shape[1:])} where client 0 has "
+                f"{place}: features are {x.dtype}{list(x.shape[1:])}, but those of the {where[0]} "
                 f"{first.dtype}{list(first.shape[1:])}: all samples must be alike"
             )
+
+
+def _classes(labels: Sequence[NDArray[np.int32]], where: Sequence[str], classes: int | None) -> int:
+    """Number of labels: as given, or the largest plus one."""
+    largest = [int(y.max()) for y in labels]
+    highest = max(range(len(largest)), key=largest.__getitem__)
+    if classes is None:
+        classes = largest[highest] + 1
+        if classes > max(MANY_CLASSES, sum(map(len, labels))):
+            raise InputError(
+                f"{where[highest]}: label {classes - 1}, more than there are samples; labels count "
+                f"from 0. If it is meant, give classes = {classes}"
+            )
+    check_count("classes", classes, least=1)
+    if largest[highest] >= classes:
+        raise InputError(
+            f"{where[highest]}: label {largest[highest]}, but classes = {classes} allows labels 0 "
+            f"to {classes - 1}"
+        )
+    return classes
 
 
 def _flatten(clients: Sequence[tuple[NDArray[Any], NDArray[np.int32]]]) -> Samples:

@@ -28,14 +28,20 @@ DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1)))
 def draw_curves(curves: Mapping[str, Curves], path: Path, title: str, start: int | None) -> None:
     """Draw GM-Appeal and accuracy of seen and unseen clients; thin lines are single seeds."""
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(9, 5.6), layout="constrained")
-        axes = figure.subplots(2, 2, sharex=True, sharey="row")
-        panels = (
-            (axes[0, 0], "appeal", "GM-Appeal, seen clients"),
-            (axes[0, 1], "unseen_appeal", "GM-Appeal, unseen clients"),
-            (axes[1, 0], "accuracy", "Test accuracy, seen clients"),
-            (axes[1, 1], "unseen_accuracy", "Test accuracy, unseen clients"),
-        )
+        groups = [("", "seen")]
+        if not all(np.isnan(own.unseen_appeal).all() for own in curves.values()):
+            groups.append(("unseen_", "unseen"))
+        figure = Figure(figsize=(4.5 * len(groups), 5.6), layout="constrained")
+        axes = figure.subplots(2, len(groups), sharex=True, sharey="row", squeeze=False)
+        panels = [
+            (axes[row, column], f"{prefix}{field}", f"{name}, {who} clients")
+            for row, (field, name) in enumerate(
+                (("appeal", "GM-Appeal"), ("accuracy", "Test accuracy"))
+            )
+            for column, (prefix, who) in enumerate(groups)
+        ]
+        if start is not None and start > max(own.rounds[-1] for own in curves.values()):
+            start = None  # nobody could leave yet
         for axis, field, label in panels:
             for i, (name, own) in enumerate(curves.items()):
                 _lines(axis, own.rounds, getattr(own, field), name, i)

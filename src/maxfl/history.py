@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxfl import appeal
+from maxfl.errors import check_choice
 from maxfl.model import Params
 from maxfl.requirement import Solo, Thresholds
 from maxfl.spec import Asked, Evaluation
@@ -45,11 +46,12 @@ class History(NamedTuple):
 
     def satisfied(self, reading: Reading = "held-out") -> NDArray[np.bool_]:
         """Whether the model meets each client's requirement, bool[C, E, K]."""
-        loss, bar = {
+        pairs = {
             "held-out": (self.evaluation.test_loss, self.thresholds.test),
             "training": (self.evaluation.train_loss, self.thresholds.train),
             "literal": (self.evaluation.test_loss, self.thresholds.train),
-        }[reading]
+        }
+        loss, bar = pairs[check_choice("reading", reading, pairs)]
         return appeal.appealing(np.asarray(loss), np.asarray(bar)[:, None, :])
 
     def gm_appeal(self, clients: Group = "seen", reading: Reading = "held-out") -> Floats:
@@ -84,7 +86,7 @@ class History(NamedTuple):
             "unseen": ~self.is_seen,
             "all": np.full_like(self.is_seen, 1),
         }
-        chosen = np.asarray(values, np.float32)[..., group[clients]]
+        chosen = np.asarray(values, np.float32)[..., group[check_choice("clients", clients, group)]]
         if chosen.shape[-1] == 0:
             return np.full(chosen.shape[:-1], np.nan, np.float32)
         return np.asarray(chosen.mean(-1), np.float32)

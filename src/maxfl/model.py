@@ -2,14 +2,14 @@
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from maxfl.errors import check_number
+from maxfl.errors import InputError, check_count, check_number
 
 Params = Any
 """A pytree of float arrays."""
@@ -41,8 +41,7 @@ class Layer(NamedTuple):
     bias: Array
 
 
-@functools.cache
-def mlp(inputs: int, hidden: tuple[int, ...], classes: int, dropout: float = 0.5) -> Model:
+def mlp(inputs: int, hidden: Sequence[int], classes: int, dropout: float = 0.5) -> Model:
     """Multi-layer perceptron with ReLU, and dropout after the first hidden layer.
 
     Weights and biases start uniform in ±1/√inputs, as in the framework that the paper used.
@@ -56,7 +55,16 @@ def mlp(inputs: int, hidden: tuple[int, ...], classes: int, dropout: float = 0.5
             below 1.
     """
     check_number("dropout", dropout, least=0, below=1)
+    if not isinstance(hidden, Sequence):
+        raise InputError(f"hidden = {hidden!r}: want the units of each hidden layer, as (64, 30)")
     widths = (inputs, *hidden, classes)
+    for name, width in zip(("inputs", *["hidden"] * len(hidden), "classes"), widths, strict=True):
+        check_count(name, width, least=1)
+    return _mlp(widths, dropout)
+
+
+@functools.cache
+def _mlp(widths: tuple[int, ...], dropout: float) -> Model:
 
     def init(key: Array) -> tuple[Layer, ...]:
         keys = jax.random.split(key, len(widths) - 1)

@@ -62,13 +62,18 @@ def solo(multiple: ArrayLike = 1.0, steps: int = 100) -> Requirement:
 
 def fixed(loss: ArrayLike, steps: int = 100) -> Requirement:
     """ρ_k is one loss for all clients; solo models are still trained, to compare with."""
-    check_number("requirement.loss", loss)
+    check_number("requirement.loss", loss, least=0)
     check_count("requirement.steps", steps, least=0)
     return Requirement(steps=steps, loss=loss)
 
 
 def custom(rule: Rule, steps: int = 100) -> Requirement:
-    """ρ = ``rule(federation, solo)``, one number per client."""
+    """ρ = ``rule(federation, solo)``, one number per client.
+
+    ``solo`` has ``train_loss``, ``test_loss`` and ``test_accuracy`` of the solo models, [K] each.
+    """
+    if not callable(rule):
+        raise InputError(f"requirement.custom({rule!r}): want a function of (federation, solo)")
     check_count("requirement.steps", steps, least=0)
     return Requirement(steps=steps, rule=rule)
 

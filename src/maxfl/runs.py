@@ -9,10 +9,13 @@ model.safetensors    the final global model
 summary.json         the final figures; written last, so a folder with it is finished
 """
 
+import fcntl
 import json
+import os
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -29,6 +32,8 @@ from maxfl.simulation import Progress, Simulation
 from maxfl.summary import summarise
 
 EXPERIMENT, SUMMARY = "experiment.json", "summary.json"
+TABLES = ("history.parquet", "rounds.parquet", "clients.parquet")
+MODEL = "model.safetensors"
 
 
 def run(
@@ -48,7 +53,7 @@ def run(
         simulation: What to run.
         folder: A new or empty folder; with ``resume``, one that this very run was started in.
         resume: Take up an unfinished run from its last finished block.
-        progress: Called with (stage, done, total).
+        progress: Called with (stage, done, total); stage "resumed" says where a run goes on.
         numbers: The configurations' numbers in the tables; by default 0, 1, ...
         values: What is special about each configuration, for the summary.
         known: Solo results shared between runs; see ``Simulation.prepare``.
@@ -58,36 +63,65 @@ def run(
         The folder.
     """
     folder = Path(folder)
+    count = simulation.configurations
+    numbers = range(count) if numbers is None else numbers
+    values = [{}] * count if values is None else values
+    for name, given in (("numbers", numbers), ("values", values)):
+        if len(given) != count:
+            raise InputError(f"{name} has {len(given)} entries for {count} configurations")
     description = simulation.describe()
     if config is not None:  # first, so that what differs is named as the user wrote it
         description = {"config": config, **description}
     checkpoint = Checkpoint(folder / "checkpoint", description)
-    if claim(folder, description, resume=resume):
-        checkpoint.remove()  # in case the run was killed just before it did
-        return folder
-    began = time.monotonic()
-    history = _train(simulation, checkpoint, progress, known)
-    count = simulation.configurations
-    numbers = range(count) if numbers is None else numbers
-    values = [{}] * count if values is None else values
-    _write_results(folder, simulation, history, numbers)
-    write_json(
-        folder / SUMMARY,
-        {
-            **machine(),
-            "seconds": round(time.monotonic() - began, 3),
-            "rounds": simulation.training.rounds,
-            "configurations": summarise(history, values),
-        },
-    )
-    checkpoint.remove()
+    with claimed(folder, description, resume=resume, results=(*TABLES, MODEL)) as finished:
+        if not finished:
+            began = time.monotonic()
+            history = _train(simulation, checkpoint, progress, known)
+            _write_results(folder, simulation, history, numbers)
+            write_json(
+                folder / SUMMARY,
+                {
+                    **machine(),
+                    "seconds": round(time.monotonic() - began, 3),
+                    "rounds": simulation.training.rounds,
+                    "configurations": summarise(history, values),
+                },
+            )
+        checkpoint.remove()  # also of a finished run, which may have been killed just before
     return folder
 
 
-def claim(folder: Path, description: dict[str, Any], *, resume: bool) -> bool:
-    """Make the folder this experiment's, or refuse. True if it is already finished."""
+@contextmanager
+def claimed(
+    folder: Path, description: dict[str, Any], *, resume: bool, results: Sequence[str]
+) -> Iterator[bool]:
+    """Hold the folder for this experiment alone, or refuse. Gives whether it is finished."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        held = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise InputError(f"can't use the folder {folder}: {error.strerror}") from error
+    try:
+        _lock(held, folder)
+        yield _claim(folder, description, resume=resume, results=results)
+    finally:
+        os.close(held)
+
+
+def _lock(held: int, folder: Path) -> None:
+    """Keep other processes out until the descriptor is closed, however we end."""
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise InputError(
+            f"another process is at work in the folder {folder}: wait, or choose another folder"
+        ) from None
+
+
+def _claim(
+    folder: Path, description: dict[str, Any], *, resume: bool, results: Sequence[str]
+) -> bool:
+    try:
         inside = {path.name for path in folder.iterdir()}
         # A killed first write can leave the partial file alone, which claims nothing.
         if not inside - {f".{EXPERIMENT}.partial"}:
@@ -106,8 +140,14 @@ def claim(folder: Path, description: dict[str, Any], *, resume: bool) -> bool:
     state = "a finished" if SUMMARY in inside else "an unfinished"
     if not resume:
         raise InputError(
-            f"the folder {folder} already holds {state} run of this experiment: "
-            f"resume it with --resume (resume=True), or choose another folder"
+            f"the folder {folder} already holds {state} run of this experiment: add --resume "
+            f"(resume=True) to {'see its figures' if SUMMARY in inside else 'go on'}, or choose "
+            f"another folder"
+        )
+    if SUMMARY in inside and (lost := [name for name in results if name not in inside]):
+        raise InputError(
+            f"the run in {folder} was finished, but {', '.join(lost)} is gone: put it back, or "
+            f"choose another folder"
         )
     return SUMMARY in inside
 
@@ -145,9 +185,12 @@ def _train(
     """All blocks, from the start or from the checkpoint."""
     if checkpoint.exists:
         prepared, state, blocks = checkpoint.load(simulation)
+        if progress:
+            done = int(blocks[-1].rounds[-1]) if blocks else 0
+            progress("resumed", done, simulation.training.rounds)
     else:
-        prepared, blocks = simulation.prepare(progress, known), []
-        state = simulation.start()
+        state, blocks = simulation.start(), []
+        prepared = simulation.prepare(progress, known)
         checkpoint.save_start(prepared, state)
     for now, block in simulation.blocks(prepared, state, done=len(blocks)):
         state = now
@@ -161,14 +204,15 @@ def _train(
 def _write_results(
     folder: Path, simulation: Simulation, history: History, numbers: Sequence[int]
 ) -> None:
-    for name, table in (
-        ("history", tables.history_table(history, numbers)),
-        ("rounds", tables.rounds_table(history, numbers)),
-        ("clients", tables.clients_table(history, simulation.federation, numbers)),
-    ):
-        write_whole(folder / f"{name}.parquet", tables.to_parquet(table))
+    contents = (
+        tables.history_table(history, numbers),
+        tables.rounds_table(history, numbers),
+        tables.clients_table(history, simulation.federation, numbers),
+    )
+    for name, table in zip(TABLES, contents, strict=True):
+        write_whole(folder / name, tables.to_parquet(table))
     params = history.params
     if len(numbers) == 1:  # one model has its own shapes; several have a leading axis
         params = jax.tree.map(lambda a: a[0], params)
     names = {"configurations": ",".join(map(str, numbers))}
-    write_whole(folder / "model.safetensors", to_tensors(params, names))
+    write_whole(folder / MODEL, to_tensors(params, names))

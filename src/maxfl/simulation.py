@@ -96,10 +96,20 @@ class Simulation:
         devices: list[Any] | None = None,
         at_once: int | None = None,
     ) -> None:
-        self.federation = federation
-        self.training = training = training or Training()
-        self.requirement = requirement or solo()
-        participation = participation or everyone()
+        training = Training() if training is None else training
+        requirement = solo() if requirement is None else requirement
+        participation = everyone() if participation is None else participation
+        for name, given, kind in (
+            ("federation", federation, Federation),
+            ("model", model, Model),
+            ("algorithm", algorithm, Algorithm),
+            ("training", training, Training),
+            ("requirement", requirement, Requirement),
+            ("participation", participation, Participation),
+        ):
+            if not isinstance(given, kind):
+                raise InputError(f"{name} = {given!r}: want a maxfl {kind.__name__}")
+        self.federation, self.training, self.requirement = federation, training, requirement
         _check_training(training, federation)
         _check_model(model, federation)
         check_number("seed", seed, least=0, below=2**32, whole=True)
@@ -150,8 +160,11 @@ class Simulation:
             if key not in known:
                 known[key] = self._train_alone(c, progress)
         alone = jax.tree.map(lambda *rows: np.stack(rows), *(known[key] for key in keys))
-        bars = thresholds(self.requirement, self.federation, alone, self.configurations)
-        return Prepared(alone, bars)
+        return Prepared(alone, self.demand(alone))
+
+    def demand(self, alone: Solo) -> Thresholds:
+        """The requirements that follow from solo results, [C, K] each."""
+        return thresholds(self.requirement, self.federation, alone, self.configurations)
 
     def _train_alone(self, c: int, progress: Progress | None) -> Solo:
         """Solo results of one configuration, [K], one chunk of clients after another.
@@ -172,6 +185,16 @@ class Simulation:
 
     def start(self) -> State:
         """State before the first round."""
+        state = self._start()
+        if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.server.params)):
+            raise InputError("model.init gives parameters that are NaN or infinite")
+        return state
+
+    def state_shape(self) -> State:
+        """Shapes and types of the state, computing nothing."""
+        return jax.eval_shape(self._start)
+
+    def _start(self) -> State:
         model, algorithm, seen = self._spec.model, self._spec.algorithm, self._spec.seen
         seeds = self._numbers.seed[: self.configurations]
         return start(model, algorithm.init, algorithm.memory, seen, seeds)
@@ -278,8 +301,8 @@ def simulate(
     Options are those of ``Simulation``: requirement, participation, seed, devices, at_once.
     """
     simulation = Simulation(federation, model, algorithm, training, **options)
-    prepared = simulation.prepare(progress)
     state, blocks = simulation.start(), []
+    prepared = simulation.prepare(progress)
     for now, block in simulation.blocks(prepared, state):
         state = now
         blocks.append(block)

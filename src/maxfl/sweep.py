@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from maxfl.config import RunConfig, override, validate
+from maxfl.config import RunConfig, override_all, validate
 from maxfl.errors import InputError
-from maxfl.experiment import build, group
+from maxfl.experiment import Group, build, group
 from maxfl.files import write_whole
 from maxfl.requirement import Solo
-from maxfl.runs import SUMMARY, claim, machine, read_json, run, write_json
+from maxfl.runs import SUMMARY, TABLES, claimed, machine, read_json, run, write_json
 from maxfl.simulation import Progress
 from maxfl.tables import to_parquet
 
@@ -59,13 +59,14 @@ def _axes(table: dict[str, Any], where: str) -> dict[str, list[Any]]:
     for key, choices in axes.items():
         if not isinstance(choices, list) or not choices:
             raise InputError(f"{where}: sweep.{key} = {choices!r}; want a list of values")
+        if any(value in choices[:i] for i, value in enumerate(choices)):
+            raise InputError(f"{where}: sweep.{key} = {choices!r} has the same value twice")
     return axes
 
 
 def _configure(base: dict[str, Any], chosen: dict[str, Any], where: str) -> RunConfig:
     """The configuration with some settings chosen."""
-    for key, value in chosen.items():
-        base = override(base, key, value)
+    base = override_all(base, chosen)
     named = ", ".join(f"{key} = {value}" for key, value in chosen.items())
     return validate(base, f"{where} with {named}")
 
@@ -88,8 +89,20 @@ def run_sweep(
         "configurations": {str(number): config for number, config in enumerate(settings)},
         "groups": {str(g): build(members.configs).describe() for g, members in enumerate(groups)},
     }
-    if claim(folder, description, resume=resume):
-        return folder
+    with claimed(folder, description, resume=resume, results=TABLES) as finished:
+        if not finished:
+            _run_groups(grid, groups, folder, settings, progress)
+    return folder
+
+
+def _run_groups(
+    grid: Grid,
+    groups: Sequence[Group],
+    folder: Path,
+    settings: Sequence[dict[str, Any]],
+    progress: Callable[[int, int], Progress] | None,
+) -> None:
+    """One run folder after another, then the tables and the summary of all."""
     entries: dict[int, Any] = {}
     known: dict[Any, Solo] = {}
     places = []
@@ -111,12 +124,11 @@ def run_sweep(
     _merge(folder, places)
     configurations = [entries[n] for n in range(len(grid.configs))]
     write_json(folder / SUMMARY, {**machine(), "configurations": configurations})
-    return folder
 
 
 def _merge(folder: Path, places: Sequence[Path]) -> None:
     """The groups' tables, one below the other."""
-    for name in ("history.parquet", "rounds.parquet", "clients.parquet"):
+    for name in TABLES:
         parts = [pq.read_table(place / name) for place in places]
         write_whole(folder / name, to_parquet(pa.concat_tables(parts)))
 

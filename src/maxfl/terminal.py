@@ -1,5 +1,6 @@
 """What a person sees in the terminal: progress while it runs, a table when it is done."""
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -17,12 +18,17 @@ console = Console()
 errors = Console(stderr=True)
 
 
+QUIET = 15.0
+"""Seconds between two lines of progress where there is no terminal to draw a bar in."""
+
+
 class Bars:
-    """One bar for the whole of a run or sweep, made of equal parts."""
+    """One bar for the whole of a run or sweep, made of equal parts; on a pipe, a line at times."""
 
     def __init__(self, progress: Progress, what: str) -> None:
         self._progress = progress
         self._task = progress.add_task(what, total=None)
+        self._last_line = time.monotonic()
 
     def parts(self, number: int, parts: int) -> Report:
         """Progress callback for part ``number`` (from 0) of ``parts``."""
@@ -30,26 +36,40 @@ class Bars:
 
         def report(stage: str, done: int, total: int) -> None:
             label = f"{prefix}{stage}"
-            if stage == "rounds":
+            if stage == "resumed":
+                errors.print(f"{prefix}going on after round {done} of {total}", highlight=False)
+            if stage in ("rounds", "resumed"):
                 at, end = number * total + done, parts * total
                 self._progress.update(self._task, description=label, completed=at, total=end)
             else:
                 label += f", {done} of {total} clients"
                 self._progress.update(self._task, description=label)
+            self._say(f"{label}, {done} of {total}" if stage == "rounds" else label)
 
         return report
+
+    def _say(self, line: str) -> None:
+        """Print a line now and then where no bar can be drawn."""
+        now = time.monotonic()
+        if not errors.is_terminal and now - self._last_line >= QUIET:
+            self._last_line = now
+            left = self._progress.tasks[0].time_remaining
+            later = "" if left is None else f", about {left:.0f} s left"
+            errors.print(f"{line}{later}", highlight=False)
 
 
 @contextmanager
 def bars(what: str) -> Iterator[Bars]:
-    """Show a progress bar with the time left; on a pipe, nothing."""
+    """Show a progress bar with the time left."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(compact=True, elapsed_when_finished=True),
     )
-    with Progress(*columns, console=errors, transient=True) as progress:
+    with Progress(
+        *columns, console=errors, transient=True, disable=not errors.is_terminal
+    ) as progress:
         yield Bars(progress, what)
 
 
@@ -58,10 +78,11 @@ def show_summary(configurations: Sequence[dict[str, Any]], title: str) -> None:
     rows: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     names = list(dict.fromkeys(n for e in configurations for n in e["values"] if n != "seed"))
     for entry in configurations:
-        rows.setdefault(tuple(entry["values"].get(n, "") for n in names), []).append(entry)
+        rows.setdefault(tuple(str(entry["values"].get(n, "")) for n in names), []).append(entry)
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-    for name in names:
-        table.add_column(name)
+    last = [name.rpartition(".")[2] for name in names]
+    for name, short in zip(names, last, strict=True):
+        table.add_column(short if last.count(short) == 1 else name)
     table.add_column("clients")
     for heading in ("GM-Appeal", "test accuracy", "preferred model"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -70,7 +91,7 @@ def show_summary(configurations: Sequence[dict[str, Any]], title: str) -> None:
         for i, group in enumerate(groups):
             own = [e[group] for e in entries]
             table.add_row(
-                *((escape(str(k)) for k in key) if i == 0 else [""] * len(key)),
+                *((escape(k) for k in key) if i == 0 else [""] * len(key)),
                 group,
                 spread([f["gm_appeal"]["held-out"] for f in own], 2),
                 spread([f["test_accuracy"] for f in own], 1, percent=True),
@@ -80,13 +101,13 @@ def show_summary(configurations: Sequence[dict[str, Any]], title: str) -> None:
     console.print(table)
     for key, entries in rows.items():
         for note in _notes(entries):
-            label = ", ".join(map(str, key)) + (": " if key else "")
+            label = ", ".join(key) + (": " if key else "")
             console.print(f"{label}{note}", style="yellow", markup=False)
     console.print(
         "GM-Appeal: share of clients whose held-out loss with the global model is below what they "
         "require, by default the held-out loss of a model trained alone.\nPreferred model: test "
-        "accuracy if clients so satisfied use the global model, and the others their own, whose "
-        f"accuracy alone is {_solo(configurations)}.",
+        "accuracy if clients so satisfied use the global model, and the others their own. If all "
+        f"seen clients used their own: {_solo(configurations)}.",
         style="dim",
     )
 

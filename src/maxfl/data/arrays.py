@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from maxfl.data.dataset import Dataset
 from maxfl.errors import InputError
+from maxfl.federation import MANY_CLASSES
 
 
 def load_arrays(path: Path) -> Dataset:
@@ -24,14 +25,16 @@ def load_arrays(path: Path) -> Dataset:
     if x.ndim < 1 or len(x) == 0:
         raise InputError(f"data.file = {path} holds no samples: x has shape {list(x.shape)}")
     for name, array in (("y", y), ("client", owner)):
-        if array is not None and (array.shape != x.shape[:1] or array.dtype.kind not in "iu"):
+        kinds, words = ("iu", "integer") if name == "y" else ("iuU", "integer or string")
+        if array is not None and (array.shape != x.shape[:1] or array.dtype.kind not in kinds):
             raise InputError(
                 f"data.file = {path}: {name} is {array.dtype}{list(array.shape)}; want one "
-                f"integer for each of the {len(x)} samples of x"
+                f"{words} for each of the {len(x)} samples of x"
             )
-    if y.min() < 0 or y.max() > np.iinfo(np.int32).max:
+    if y.min() < 0 or y.max() >= max(len(y), MANY_CLASSES):
         raise InputError(
-            f"data.file = {path}: labels run from {y.min()} to {y.max()}; they count from 0"
+            f"data.file = {path}: labels run from {y.min()} to {y.max()} in {len(y)} samples; "
+            f"they count from 0"
         )
     return Dataset(x, y.astype(np.int32), int(y.max()) + 1, owner=owner)
 

@@ -1,6 +1,9 @@
 """From a data set and a partition to a federation."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from maxfl.data.dataset import Dataset
 from maxfl.data.partition import Parts
@@ -17,6 +20,7 @@ def assemble(
     rng: np.random.Generator,
     *,
     unseen: int = 0,
+    names: NDArray[Any] | None = None,
     train_share: float = 0.6,
     flipped: float = 0.0,
     validation: bool = False,
@@ -28,6 +32,7 @@ def assemble(
         parts: Sample numbers of each client; the last ``unseen`` are the unseen clients.
         rng: Source of the splits and the choice of flipped clients.
         unseen: Number of unseen clients.
+        names: What the data call each client, if they do.
         train_share: Share of a client's samples that is for training.
         flipped: Share of all clients whose labels are reversed, y → classes − 1 − y.
         validation: Leave the test data out and hold out a quarter of the training data instead.
@@ -39,24 +44,30 @@ def assemble(
     train, test = [], []
     for k, (part, flip) in enumerate(zip(parts, flips, strict=True)):
         rows = rng.permutation(part)
-        cut = _cut(len(rows), train_share, k)
+        name = k if names is None else names[k]
+        cut = _cut(len(rows), train_share, name)
         if validation:
             rows = rows[:cut]
-            cut = _cut(cut, 1 - VALIDATION_SHARE, k)
+            cut = _cut(cut, 1 - VALIDATION_SHARE, name)
         y = dataset.y[rows]
         y = dataset.classes - 1 - y if flip else y
         train.append((dataset.x[rows[:cut]], y[:cut]))
         test.append((dataset.x[rows[cut:]], y[cut:]))
     return Federation.from_clients(
-        train, test, unseen=unseen, classes=dataset.classes, decoding=dataset.decoding
+        train,
+        test,
+        unseen=unseen,
+        classes=dataset.classes,
+        decoding=dataset.decoding,
+        names=names,
     )
 
 
-def _cut(samples: int, share: float, k: int) -> int:
+def _cut(samples: int, share: float, name: Any) -> int:
     """Number of samples before the cut: about the share, and at least one on each side."""
     if samples < 2:
         raise InputError(
-            f"client {k} has {samples} sample(s) where two are needed, to hold one out: leave the "
-            f"client out, or give it more"
+            f"client {name} has {samples} sample(s) where two are needed, to hold one out: "
+            f"leave the client out, or give it more"
         )
     return min(max(round(share * samples), 1), samples - 1)

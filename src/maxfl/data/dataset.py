@@ -16,14 +16,14 @@ class Dataset(NamedTuple):
         y: Labels, int32[n].
         classes: Number of labels.
         decoding: From stored features to the model's input; None for the federation's default.
-        owner: The client that each sample belongs to, where the data say so, int[n].
+        owner: The client that each sample belongs to, where the data say so, [n].
     """
 
     x: NDArray[Any]
     y: NDArray[np.int32]
     classes: int
     decoding: Decoding | None = None
-    owner: NDArray[np.int64] | None = None
+    owner: NDArray[Any] | None = None
 
 
 def image_decoding(mean: float, std: float) -> Decoding:

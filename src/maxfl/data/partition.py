@@ -64,12 +64,20 @@ def iid(y: NDArray[np.int32], clients: int, samples: int, rng: np.random.Generat
     return list(rng.permutation(len(y))[: clients * samples].reshape(clients, samples))
 
 
-def by_owner(owner: NDArray[Any], rng: np.random.Generator) -> Parts:
-    """Every owner is a client with all of its samples; clients come in random order."""
-    order = np.argsort(owner, kind="stable")
-    _, starts = np.unique(owner[order], return_index=True)
-    parts = np.split(order, starts[1:])
-    return [parts[i] for i in rng.permutation(len(parts))]
+def by_owner(
+    owner: NDArray[Any], unseen: int, rng: np.random.Generator
+) -> tuple[Parts, NDArray[Any]]:
+    """Every owner is a client with all of its samples; the parts, and whose they are.
+
+    Owners keep the order in which they first appear, but for the ``unseen`` ones, drawn at
+    random, who come last.
+    """
+    names, first, number = np.unique(owner, return_index=True, return_inverse=True)
+    check_number("data.unseen", unseen, least=0, below=len(names), whole=True)
+    parts = np.split(np.argsort(number, kind="stable"), np.cumsum(np.bincount(number))[:-1])
+    is_unseen = rng.permutation(len(names)) < unseen
+    order = np.lexsort((first, is_unseen))
+    return [parts[i] for i in order], names[order]
 
 
 def _check_enough(total: int, clients: int, samples: int) -> None:
