@@ -15,7 +15,7 @@ import numpy as np
 from numpy_loop import NumpyRound
 
 import maxfl
-from maxfl.data.embedded import fashion_mnist_12k
+from maxfl.data.fashion_mnist import fashion_mnist_12k
 
 CLIENTS, TRAIN, TEST, COHORT, STEPS, BATCH, RATE = 100, 300, 200, 5, 30, 32, 0.05
 ROUNDS, TURNS = 50, 3

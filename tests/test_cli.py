@@ -26,8 +26,9 @@ def maxfl(*arguments, code=0):
     return done.stdout + done.stderr
 
 
-def small(*more):
-    return [a for setting in (*SMALL, *more) for a in ("--set", setting)]
+def small(*more, leave_out=()):
+    kept = [setting for setting in SMALL if not setting.startswith(leave_out or "-")]
+    return [a for setting in (*kept, *more) for a in ("--set", setting)]
 
 
 def test_help_is_there_for_everything():
@@ -64,15 +65,21 @@ def test_sweep_collects_its_groups(tmp_path):
 
     out = tmp_path / "many"
     text = maxfl(
-        "sweep", "examples/opt-out.toml", "--out", out, *small()[:-2],
-        "--over", "model.hidden=[[8], [4, 4]]", "--over", "seed=[0, 1]",
+        "sweep", "examples/opt-out.toml", "--out", out, *small(leave_out=("data.unseen",)),
+        "--over", "data.unseen=[4, 0]", "--over", "seed=[0, 1]",
     )  # fmt: skip
     assert "±" in text
     summary = json.loads((out / "summary.json").read_text())
     assert [c["values"]["seed"] for c in summary["configurations"]] == [0, 1, 0, 1]
     table = pq.read_table(out / "history.parquet").to_pydict()
     assert set(table["configuration"]) == {0, 1, 2, 3}
-    assert len(table["round"]) == 4 * 3 * 10
+    assert len(table["round"]) == 2 * 3 * (10 + 6)
+
+
+def test_a_sweep_over_lists(tmp_path):
+    settings = small("training.rounds=1", leave_out=("model.hidden",))
+    over = ("--over", "model.hidden=[[8], [4, 4]]")
+    text = maxfl("sweep", "examples/opt-out.toml", "--out", tmp_path / "o", *settings, *over)
     assert "[4, 4]" in text
 
 
@@ -80,15 +87,19 @@ def test_sweep_collects_its_groups(tmp_path):
     ("arguments", "words"),
     [
         (["run", "nowhere.toml"], "there is no such file"),
+        (["demo", "--set", "seed=3"], "this sweep has a list for it"),
         (["run", "examples/opt-out.toml", "--set", "training.ronds=3"], "unknown key"),
         (["run", "examples/opt-out.toml", "--set", "training.cohort=51"], "only 50 seen clients"),
         (["run", "examples/opt-out.toml", "--set", "data.samples=500"], "the data set has 12000"),
-        (["run", "examples/opt-out.toml", "--out", "/proc/none"], "can't use the folder"),
+        (
+            ["run", "examples/opt-out.toml", "--out", "/proc/none"],
+            "can't use /proc/none",
+        ),
         (["sweep", "examples/opt-out.toml"], "nothing to sweep over: add a table [sweep] with"),
         (["run", "examples/sweep.toml"], "has a table [sweep]: use maxfl sweep"),
         (["run", "[/b].toml"], "[/b].toml: there is no such file"),
         (["sweep", "examples/sweep.toml", "--over", "seed"], "--over seed: want key=value"),
-        (["sweep", "examples/sweep.toml", "--set", "seed=5"], "sweeps over it"),
+        (["sweep", "examples/sweep.toml", "--set", "seed=5"], "this sweep has a list for it"),
         (["run", "examples/opt-out.toml", "--set", "seed=x"], "opt-out.toml with --set seed has 1"),
     ],
 )
@@ -107,6 +118,20 @@ def test_demo_draws_its_figure(tmp_path):
     assert (out / "demo.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_data_are_listed_and_shown(tmp_path):
+    text = maxfl("data", "list", "--dir", tmp_path)
+    for words in ("fashion-mnist", "emnist-byclass", "STAND-IN", "maxfl data fetch sent140"):
+        assert words in " ".join(text.split())
+    assert "needs no files" in maxfl("data", "fetch", "digits")
+    assert "data set = 'mnist': want one of" in maxfl("data", "fetch", "mnist", code=2)
+    figure = tmp_path / "new" / "split.png"
+    options = small("data.partition=shards", "data.flipped=0.2", "data.flip=shift")
+    text = maxfl("data", "show", "examples/opt-out.toml", "--out", figure, *options)
+    seen = next(line for line in text.splitlines() if line.strip().startswith("seen"))
+    assert seen.split()[:4] == ["seen", "6", "12", "8"]
+    assert figure.read_bytes().startswith(b"\x89PNG")
+
+
 def test_ctrl_c_tells_how_to_go_on(tmp_path):
     out = tmp_path / "cut"
     settings = ["run", "examples/opt-out.toml", "--out", str(out), *small("training.rounds=100000")]
@@ -116,9 +141,10 @@ def test_ctrl_c_tells_how_to_go_on(tmp_path):
     command = [sys.executable, "-c", program, *settings]
     env = {**os.environ, "JAX_COMPILATION_CACHE_DIR": str(ROOT / ".cache/jax")}
     with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True, cwd=ROOT) as process:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while not (out / "checkpoint/block-00001").exists() and time.monotonic() < deadline:
             time.sleep(0.1)
+        assert (out / "checkpoint/block-00001").exists()
         process.send_signal(signal.SIGINT)
         words = process.stderr.read()
         assert process.wait(timeout=60) == 130

@@ -16,6 +16,8 @@ from maxfl.config import (
     validate,
 )
 from maxfl.data.arrays import load_arrays
+from maxfl.data.catalogue import entry
+from maxfl.data.locate import find
 from maxfl.errors import InputError
 from maxfl.experiment import build, build_federation, group
 from maxfl.sweep import expand
@@ -34,9 +36,11 @@ ROOT = Path(__file__).parent.parent
         ({"training": {"local_lr": True}}, "training.local_lr: .* valid number"),
         ({"seed": True}, "seed: .* valid integer"),
         ({"training": {"local_lr": float("inf")}}, "training.local_lr: .*finite"),
-        ({"data": {"partition": "magic"}}, "data.partition: .*'dirichlet', 'clusters'"),
+        ({"data": {"partition": "magic"}}, "data.partition: .*'dirichlet', 'dirichlet-unequal'"),
         ({"data": {"source": "arrays"}}, "data: `file` and source"),
         ({"data": {"partition": "by-owner"}}, "needs source"),
+        ({"data": {"source": "synthetic"}}, "draws its clients"),
+        ({"data": {"source": "mnist"}}, "data.source: .*'fashion-mnist'"),
         ({"algorithm": {"name": "fedsgd"}}, "algorithm.name"),
         ({"algorithm": {"name": "maxfl", "mu": 1}}, "maxfl has no number `mu`; it has temperature"),
         ({"algorithm": {"temperature": "hot"}}, "`temperature` = 'hot' is not a number"),
@@ -76,12 +80,17 @@ def test_another_method_starts_with_its_own_numbers():
         "algorithm": {"name": "fedavg", "by_size": 1.0}
     }
     assert override_all(raw, {"algorithm.name": "maxfl"}) == raw
+    given = {"algorithm": {"temperature": 0.3, "by_size": 1.0, "typo": 2}}
+    assert override_all(given, {"algorithm.name": "fedavg"}) == {
+        "algorithm": {"name": "fedavg", "by_size": 1.0, "typo": 2}
+    }
     grid = expand({**raw, "sweep": {"algorithm": {"name": ["fedavg", "maxfl"]}}}, "s")
     assert [c.algorithm.numbers for c in grid.configs] == [{}, {"temperature": 0.3}]
 
 
 def test_settings_that_do_nothing_are_pointed_at():
-    assert unused(RunConfig()) == []
+    used = {"data": {"alpha": 0.1, "samples": 10}, "participation": {"rule": "decline", "start": 3}}
+    assert unused(validate(used, "file")) == []
     raw = {
         "data": {"partition": "iid", "alpha": 0.1, "clusters": 2},
         "participation": {"start": 3},
@@ -115,7 +124,11 @@ def test_sweeps_expand_to_every_combination():
         ({"sweep": {"seed": 3}}, "sweep.seed = 3; want a list"),
         ({"sweep": 3}, "sweep = 3; want a table"),
         ({"sweep": {"seed": [0, "x"]}}, "with seed = x"),
-        ({"sweep": {"seed": [0, 1, 0]}}, "the same value twice"),
+        ({"sweep": {"seed": [0, 1, 0]}}, "a combination twice in its sweep: seed = 0"),
+        (
+            {"sweep": [{"seed": [0, 1]}, {"seed": [1]}]},
+            "twice in its sweep: seed = 1",
+        ),
     ):
         with pytest.raises(InputError, match=words):
             expand(bad, "s")
@@ -139,7 +152,9 @@ def test_every_example_is_valid(tmp_path, monkeypatch):
     for path in examples:
         raw = read_toml(path)
         configs = expand(raw, str(path)).configs if "sweep" in raw else [validate(raw, str(path))]
-        build(configs[:1])
+        files = entry(configs[0].data.source).files if configs[0].data.file is None else ()
+        if all(map(find, files)):  # where the full data sets are here
+            build(configs[:1])
 
 
 def test_own_arrays_from_a_file(tmp_path):
@@ -159,13 +174,18 @@ def test_own_arrays_from_a_file(tmp_path):
     ("arrays", "words"),
     [
         ({"x": np.zeros((3, 2))}, "but not .'y'."),
-        ({"x": np.zeros((3, 2)), "y": np.zeros(2, int)}, "y is int64.2.; want one integer"),
-        ({"x": np.zeros((3, 2)), "y": np.zeros(3)}, "y is float64"),
-        ({"x": np.zeros((0, 2)), "y": np.zeros(0, int)}, "holds no samples"),
-        ({"x": np.zeros(()), "y": np.zeros((), int)}, "holds no samples"),
+        ({"x": np.zeros((3, 2)), "y": np.zeros(2, int)}, r"x has shape \(3, 2\) and y \(2,\)"),
+        ({"x": np.zeros((3, 2)), "y": np.zeros(3)}, "labels are float64"),
+        ({"x": np.zeros((0, 2)), "y": np.zeros(0, int)}, "is empty"),
+        ({"x": np.zeros(()), "y": np.zeros((), int)}, "x has shape"),
+        ({"x": np.full((3, 2), np.nan), "y": np.zeros(3, int)}, "6 feature value.s. are NaN"),
+        (
+            {"x": np.zeros((3, 2)), "y": np.zeros(3, int), "client": np.zeros(3)},
+            "client is float64.3.; want one integer or string",
+        ),
         ({"x": np.zeros((3, 2)), "y": np.array([0, -1, 1])}, "labels run from -1 to 1"),
-        ({"x": np.zeros((3, 2)), "y": np.array([0, 1, 10**9])}, "to 1000000000 in 3 samples"),
-        (None, "not a readable .npz file"),
+        ({"x": np.zeros((3, 2)), "y": np.array([0, 1, 10**9])}, "label 1000000000 in 3 samples"),
+        (None, "is not an .npz file, or was cut off"),
     ],
 )
 def test_unreadable_arrays_are_refused(tmp_path, arrays, words):

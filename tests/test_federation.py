@@ -54,7 +54,14 @@ def test_the_shape_of_the_whole_is_checked():
         (lambda: maxfl.Federation.from_clients([GOOD] * 3, [GOOD] * 3, unseen=1.5), "unseen = 1.5"),
         (lambda: maxfl.Federation.from_clients([GOOD], [GOOD], classes=2.5), "classes = 2.5"),
         (lambda: maxfl.Federation.from_clients(3, [GOOD]), "train = 3: want a list"),
-        (lambda: maxfl.Federation.from_clients([GOOD], [GOOD], names="ab"), "names has 2 entries"),
+        (
+            lambda: maxfl.Federation.from_clients([GOOD], [GOOD], names="ab"),
+            "0 different names",
+        ),
+        (
+            lambda: maxfl.Federation.from_clients([GOOD] * 2, [GOOD] * 2, names=["a", "a"]),
+            "1 different names for 2 clients",
+        ),
         (
             lambda: maxfl.Federation.from_clients([(X, Y + 10**9)], [GOOD]),
             "label 1000000001, more than there are samples",
@@ -126,9 +133,9 @@ def simulation(model=None, algorithm=None, **training):
         ({"model": maxfl.Model(lambda _: jnp.zeros(2, int), lambda w, x, _=None: x + w)}, "float"),
         ({"model": maxfl.Model(lambda _: jnp.zeros(2), lambda w, x: x * w)}, "can't be applied"),
         ({"at_once": 0}, "at_once = 0"),
-        ({"algorithm": "fedavg"}, "algorithm = 'fedavg': want a maxfl Algorithm"),
-        ({"requirement": 3.0}, "requirement = 3.0: want a maxfl Requirement"),
-        ({"participation": "opt-out"}, "participation = 'opt-out': want a maxfl Participation"),
+        ({"algorithm": "fedavg"}, "the str 'fedavg' stands for the Algorithm"),
+        ({"requirement": 3.0}, "the float 3.0 stands for the Requirement: want maxfl.solo"),
+        ({"participation": "opt-out"}, "stands for the Participation"),
     ],
 )  # fmt: skip
 def test_bad_settings_are_refused(options, words):

@@ -160,7 +160,7 @@ def test_a_rule_of_the_same_name_that_demands_more_is_refused(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         run(simulation(requirement=times(1.0)), tmp_path / "run", progress=stop_after(1))
-    with pytest.raises(maxfl.InputError, match="requirement gave other numbers"):
+    with pytest.raises(maxfl.InputError, match="requirement demands other losses"):
         run(simulation(requirement=times(2.0)), tmp_path / "run", resume=True)
 
 
@@ -179,6 +179,16 @@ def test_two_processes_do_not_share_a_folder(cut_off):
             run(simulation(), cut_off, resume=True)
     finally:
         os.close(held)
+
+
+def test_a_folder_is_locked_while_its_run_goes_on(cut_off):
+    def try_to_enter(*_):
+        with pytest.raises(maxfl.InputError, match="another process is at work"):
+            run(simulation(), cut_off, resume=True)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(simulation(), cut_off, resume=True, progress=try_to_enter)
 
 
 def test_labels_for_other_configurations_are_refused(tmp_path):

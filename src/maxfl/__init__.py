@@ -2,6 +2,7 @@
 
 from maxfl import appeal
 from maxfl.algorithms import ALGORITHMS, Algorithm, fedavg, maxfl
+from maxfl.data.flwr_partitions import from_flwr_datasets
 from maxfl.errors import InputError
 from maxfl.federation import Decoding, Federation, Samples
 from maxfl.history import History
@@ -29,6 +30,7 @@ __all__ = [
     "everyone",
     "fedavg",
     "fixed",
+    "from_flwr_datasets",
     "maxfl",
     "mlp",
     "opt_out",

@@ -68,9 +68,11 @@ class Checkpoint:
             raise self._refusal(f"its index and its files do not fit ({error!r})") from error
         # A custom rule is known by its name; what it demands tells whether it is still the same.
         demanded = simulation.demand(saved.prepared.solo)
-        for there, here in zip(saved.prepared.thresholds, demanded, strict=True):
-            if not np.array_equal(there, here, equal_nan=True):
-                raise self._refusal("its requirement gave other numbers when it was started")
+        if not np.array_equal(saved.prepared.thresholds.train, demanded.train, equal_nan=True):
+            raise InputError(
+                f"the requirement demands other losses than when the run in {self.folder.parent} "
+                f"was started: resume with the same rule, or choose another folder"
+            )
         return saved
 
     def _restore(self, index: dict[str, Any], simulation: Simulation) -> Saved:
@@ -137,7 +139,7 @@ class Checkpoint:
     def _refusal(self, why: str) -> InputError:
         return InputError(
             f"the checkpoint in {self.folder} can't be resumed: {why}. Nothing was changed. "
-            f"Delete the folder to start anew, or restore it from a copy."
+            f"Delete {self.folder} to start anew, or restore it from a copy."
         )
 
 

@@ -6,27 +6,22 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import jax
 import typer
 from rich.markup import escape
 
-from maxfl.config import (
-    RunConfig,
-    override,
-    override_all,
-    parse_setting,
-    read_toml,
-    unused,
-    validate,
-)
+from maxfl import data_command
+from maxfl.arguments import ConfigFile, Settings, read_settings
+from maxfl.config import RunConfig, override, parse_setting, unused, validate
 from maxfl.demo import run_demo
 from maxfl.errors import InputError
 from maxfl.experiment import build
+from maxfl.folders import user_cache
 from maxfl.layout import use_all_cores
 from maxfl.runs import SUMMARY, read_json, run
-from maxfl.sweep import expand, run_sweep, sweep_tables
+from maxfl.sweep import expand, refuse_swept, run_sweep, sweep_tables
 from maxfl.terminal import bars, console, errors, show_summary
 
 app = typer.Typer(
@@ -37,11 +32,6 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 
-ConfigFile = Annotated[Path, typer.Argument(help="A TOML file; see docs/configuration.md.")]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, e.g. training.rounds=50."),
-]
 Out = Annotated[
     Path | None,
     typer.Option("--out", help="Folder for the results; by default runs/<name of the file>."),
@@ -49,6 +39,8 @@ Out = Annotated[
 Resume = Annotated[
     bool, typer.Option("--resume", help="Take up an unfinished run where it was cut off.")
 ]
+
+app.add_typer(data_command.app, name="data", no_args_is_help=True)
 
 
 def _print_version(wanted: bool) -> None:
@@ -59,12 +51,14 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def common(
-    version: Annotated[
+    show_version: Annotated[
         bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Say which it is."),
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the versions."
+        ),
     ] = False,
 ) -> None:
-    """Options of the command itself; the help of the app is its text."""
+    """Take the options that stand before any command; ``app``'s own help is shown for them."""
 
 
 @app.command("run")
@@ -75,11 +69,12 @@ def run_command(
 
     Example: maxfl run examples/opt-out.toml --set seed=3 --out runs/seed-3
     """
-    raw, where = _read(config, setting)
+    raw, where, _ = read_settings(config, setting)
     if "sweep" in raw:
         raise InputError(f"{config} has a table [sweep]: use maxfl sweep")
     checked = validate(raw, where)
     _note_unused([checked])
+    data_command.fetch_data([checked.data])
     folder = out or Path("runs") / config.stem
     simulation = build([checked])
     with _resumable(folder), bars("starting") as shown:
@@ -109,19 +104,20 @@ def sweep_command(
 
     Example: maxfl sweep examples/opt-out.toml --over "seed=[0,1,2]"
     """
-    raw, where = _read(config, setting)
+    raw, where, changes = read_settings(config, setting)
     for text in over or []:
         key, choices = parse_setting(text, "--over")
         raw["sweep"] = [override(table, key, choices) for table in sweep_tables(raw, where)]
     grid = expand(raw, where)
-    for key in dict(parse_setting(text) for text in setting or []):
-        if all(key in values for values in grid.values):
-            raise InputError(f"--set {key}: {where} sweeps over it; change the list with --over")
+    refuse_swept(grid, changes)
     _note_unused(grid.configs)
+    data_command.fetch_data([config.data for config in grid.configs])
     folder = out or Path("runs") / f"{config.stem}-sweep"
     with _resumable(folder), bars("starting") as shown:
         run_sweep(grid, folder, resume=resume, progress=shown.parts)
-    _show(folder, f"{len(grid.configs)} configurations")
+    seeds = len({config.seed for config in grid.configs})
+    spread = f", mean ± std over {seeds} seeds" if seeds > 1 else ""
+    _show(folder, f"{len(grid.configs)} configurations{spread}")
 
 
 @app.command("demo")
@@ -138,9 +134,8 @@ def demo_command(
 def main() -> None:
     """Run the command; a user's mistake ends in one clear message."""
     use_all_cores()
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "maxfl" / "jax"
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-        jax.config.update("jax_compilation_cache_dir", str(cache))
+        jax.config.update("jax_compilation_cache_dir", str(user_cache() / "jax"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
     try:
         app()
@@ -151,25 +146,19 @@ def main() -> None:
 
 @contextmanager
 def _resumable(folder: Path) -> Iterator[None]:
-    """Tell how to go on after Ctrl-C, or when the disk is full."""
+    """Tell how to go on after Ctrl-C, a full disk, and whatever else the system refuses."""
     try:
         yield
     except OSError as error:
         raise InputError(
-            f"{error}. {folder} keeps what is done: mend it, then add --resume to go on"
+            f"{error}. {folder} keeps what is done: make room or mend the cause, then add "
+            f"--resume to go on"
         ) from error
     except KeyboardInterrupt:
         errors.print(
             f"Interrupted. {escape(str(folder))} keeps what is done: add --resume to go on."
         )
         raise typer.Exit(130) from None
-
-
-def _read(config: Path, settings: list[str] | None) -> tuple[dict[str, Any], str]:
-    """The file with the settings changed, and how to call it in messages."""
-    changes = dict(parse_setting(text) for text in settings or [])
-    where = f"{config} with --set {', '.join(changes)}" if changes else str(config)
-    return override_all(read_toml(config), changes), where
 
 
 def _note_unused(configs: Sequence[RunConfig]) -> None:

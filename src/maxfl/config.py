@@ -32,29 +32,72 @@ class Section(BaseModel):
 class DataConfig(Section):
     """Where the samples come from, and how they are split over clients."""
 
-    source: Literal["fashion-mnist-12k", "arrays"] = Field(
-        "fashion-mnist-12k", description="the embedded subset, or `file`, a .npz of your own"
+    source: Literal[
+        "fashion-mnist-12k",
+        "fashion-mnist",
+        "emnist-byclass",
+        "emnist-bymerge",
+        "emnist-balanced",
+        "emnist-letters",
+        "emnist-digits",
+        "emnist-mnist",
+        "sent140",
+        "sent140-stand-in",
+        "digits",
+        "synthetic",
+        "arrays",
+    ] = Field("fashion-mnist-12k", description="see `maxfl data list`; arrays: your own `file`")
+    dir: Path | None = Field(
+        None, strict=False, description="folder to look for data sets in, before `MAXFL_DATA`"
+    )
+    part: Literal["train", "test", "both"] = Field(
+        "both", description="the publisher's split of images that samples are drawn from"
+    )
+    vectors: str = Field(
+        "glove.6B.200d", description="for tweets: GloVe file without .txt, of any dimension"
+    )
+    synthetic_alpha: NonNegativeFloat = Field(
+        1.0, description="for synthetic: how much clients' models differ"
+    )
+    synthetic_beta: NonNegativeFloat = Field(
+        1.0, description="for synthetic: how much clients' features differ"
     )
     file: Path | None = Field(
         None,
         strict=False,
-        description="for source = arrays: x [n, ...], y [n] and, if there, client [n]",
+        description="for source = arrays, a .npz seen from the current folder: x [n, ...], y [n] "
+        "and, if there, client [n]",
     )
-    partition: Literal["dirichlet", "clusters", "iid", "by-owner"] = Field(
-        "dirichlet", description="by-owner takes the clients that `file` names"
+    partition: Literal[
+        "dirichlet", "dirichlet-unequal", "clusters", "shards", "iid", "by-owner"
+    ] = Field(
+        "dirichlet",
+        description="dirichlet-unequal uses all samples; by-owner takes the data's own clients",
     )
-    clients: PositiveInt = Field(50, description="seen clients; not for by-owner")
+    clients: PositiveInt = Field(
+        50, description="seen clients; by-owner: as many as the data have, but for synthetic"
+    )
     unseen: NonNegativeInt = Field(50, description="unseen clients")
     samples: Annotated[int, Field(ge=2)] = Field(
-        100, description="samples per client, training and test together; not for by-owner"
+        100,
+        description="samples per client, training and test together; not for by-owner and "
+        "dirichlet-unequal",
+    )
+    min_samples: Annotated[int, Field(ge=2)] = Field(
+        2,
+        description="by-owner leaves smaller clients out; dirichlet-unequal fills them up",
     )
     alpha: PositiveFloat = Field(0.5, description="for dirichlet: small is skewed")
     clusters: PositiveInt = Field(5, description="for clusters: groups of labels")
+    shards: PositiveInt = Field(2, description="for shards: pieces of one label that a client has")
     train_share: Annotated[float, Field(gt=0, lt=1)] = Field(
         0.6, description="share of a client's samples for training"
     )
     flipped: Annotated[float, Field(ge=0, le=1)] = Field(
-        0.0, description="share of clients with reversed labels"
+        0.0, description="share of clients with flipped labels"
+    )
+    flip: Literal["reverse", "shift", "permute"] = Field(
+        "reverse", description="y → classes − 1 − y, y → y + 1, or along a random cycle"
     )
     evaluate_on: Literal["test", "validation"] = Field(
         "test", description="validation: leave test data out, hold out 1/4 of the training data"
@@ -67,8 +110,11 @@ class DataConfig(Section):
     def _fits(self) -> "DataConfig":
         if (self.source == "arrays") != (self.file is not None):
             raise ValueError('`file` and source = "arrays" go together: give both or neither')
-        if self.partition == "by-owner" and self.source != "arrays":
-            raise ValueError('partition = "by-owner" needs source = "arrays"')
+        owned = ("arrays", "sent140", "synthetic")
+        if self.partition == "by-owner" and self.source not in owned:
+            raise ValueError(f'partition = "by-owner" needs source = {" or ".join(owned)}')
+        if self.partition != "by-owner" and self.source == "synthetic":
+            raise ValueError('source = "synthetic" draws its clients: partition = "by-owner"')
         return self
 
 
@@ -179,43 +225,58 @@ def parse_setting(text: str, option: str = "--set") -> tuple[str, Any]:
         return key.strip(), value.strip()
 
 
-def override(raw: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
+def override(raw: dict[str, Any], key: str, value: Any, above: str = "") -> dict[str, Any]:
     """A copy of nested tables with one dotted key set."""
     first, _, rest = key.partition(".")
     if not rest:
         return {**raw, first: value}
     table = raw.get(first, {})
     if not isinstance(table, dict):
-        raise InputError(f"{key}: {first} is a value, not a table")
-    return {**raw, first: override(table, rest, value)}
+        raise InputError(f"{above}{key}: {above}{first} is a value, not a table")
+    return {**raw, first: override(table, rest, value, f"{above}{first}.")}
 
 
 def override_all(raw: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
     """A copy of nested tables with some dotted keys set.
 
-    Another ``algorithm.name`` starts a new table: the numbers given for one method mean nothing
-    to another.
+    Another ``algorithm.name`` leaves the numbers behind that only the method before it knows.
     """
-    name = settings.get("algorithm.name")
-    method = raw.get("algorithm", {})
-    if name and isinstance(method, dict) and name != method.get("name", "maxfl"):
-        raw = {**raw, "algorithm": {"name": name}}
+    if new := settings.get("algorithm.name"):
+        raw = {**raw, "algorithm": _without_others(raw.get("algorithm", {}), new)}
     for key, value in settings.items():
         raw = override(raw, key, value)
     return raw
 
 
+def _without_others(table: Any, new: str) -> Any:
+    """A method's table without the numbers that are its own and not the new method's."""
+    old = table.get("name", AlgorithmConfig().name) if isinstance(table, dict) else None
+    if old not in ALGORITHMS or new not in ALGORITHMS:
+        return table  # left for the validation to explain
+    own, others = (inspect.signature(ALGORITHMS[name]).parameters for name in (old, new))
+    return {key: value for key, value in table.items() if key not in own or key in others}
+
+
 def unused(config: RunConfig) -> list[str]:
     """Settings that were given but do nothing beside the others, in words."""
-    partition = config.data.partition
+    source, partition = config.data.source, config.data.partition
     by_owner = partition == "by-owner"
+    owned_sizes = partition in ("by-owner", "dirichlet-unequal")
+    images = source == "fashion-mnist" or source.startswith("emnist")
     everyone = config.participation.rule == "everyone"
     fixed = config.requirement.kind == "fixed"
     checks = (
-        ("data", "clients", by_owner, "the file says which clients there are"),
-        ("data", "samples", by_owner, "the file says how many samples clients have"),
-        ("data", "alpha", partition != "dirichlet", "the partition is not dirichlet"),
+        ("data", "clients", by_owner and source != "synthetic", "the data have their clients"),
+        ("data", "samples", owned_sizes, "sizes come with the partition"),
+        ("data", "min_samples", not owned_sizes, "all clients have data.samples"),
+        ("data", "alpha", "dirichlet" not in partition, "the partition is not dirichlet"),
         ("data", "clusters", partition != "clusters", "the partition is not clusters"),
+        ("data", "shards", partition != "shards", "the partition is not shards"),
+        ("data", "flip", config.data.flipped == 0, "data.flipped is 0"),
+        ("data", "part", not images, "only image data sets have parts"),
+        ("data", "vectors", "sent140" not in source, "there are no texts"),
+        ("data", "synthetic_alpha", source != "synthetic", "the data are not synthetic"),
+        ("data", "synthetic_beta", source != "synthetic", "the data are not synthetic"),
         ("requirement", "multiple", fixed, "the requirement is fixed"),
         ("participation", "start", everyone, "everyone takes part"),
     )

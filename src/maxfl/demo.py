@@ -8,7 +8,7 @@ from maxfl.config import RunConfig, override_all, parse_setting
 from maxfl.curves import read_curves
 from maxfl.figures import draw_curves
 from maxfl.runs import SUMMARY, read_json
-from maxfl.sweep import expand, run_sweep
+from maxfl.sweep import expand, refuse_swept, run_sweep
 from maxfl.terminal import bars, console, show_summary
 
 LABELS = {
@@ -21,8 +21,10 @@ LABELS = {
 def run_demo(folder: Path, settings: list[str], *, resume: bool = False) -> None:
     """Run the demo's sweep with some settings changed, show its table, draw its figure."""
     raw = tomllib.loads(files("maxfl").joinpath("demo.toml").read_text(encoding="utf-8"))
-    raw = override_all(raw, dict(parse_setting(text) for text in settings))
+    changes = dict(parse_setting(text) for text in settings)
+    raw = override_all(raw, changes)
     grid = expand(raw, "the demo")
+    refuse_swept(grid, changes)
     seeds = len({value["seed"] for value in grid.values})
     setting, start = describe_setting(grid.configs[0])
     console.print(f"[bold]Who keeps the model?[/] {setting}.")
@@ -37,7 +39,8 @@ def run_demo(folder: Path, settings: list[str], *, resume: bool = False) -> None
     title = f"After {raw['training']['rounds']} rounds, mean ± std over {seeds} seeds"
     show_summary(labelled, title)
     figure = folder / "demo.png"
-    draw_curves(read_curves(folder / "history.parquet", names), figure, setting, start)
+    title = f"{entries[0]['data']}: {setting}"
+    draw_curves(read_curves(folder / "history.parquet", names), figure, title, start)
     console.print(
         f"Figure: {figure}\nHow the setting was chosen, and where the advantage vanishes: "
         "docs/demo.md",
@@ -52,6 +55,6 @@ def describe_setting(config: RunConfig) -> tuple[str, int | None]:
     words = f"{data.clients} seen and {data.unseen} unseen clients, {split}"
     if data.flipped:
         words += f", {data.flipped:.0%} with contradicting labels"
-    if presence.rule == "everyone":
+    if presence.rule == "everyone" or presence.start >= config.training.rounds:
         return words, None
     return f"{words}; clients may leave after {presence.start} rounds", presence.start

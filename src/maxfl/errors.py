@@ -60,4 +60,4 @@ def check_choice(name: str, value: Choice, choices: Iterable[str]) -> Choice:
 
 def _show(number: float) -> str:
     """A number as a person writes it: whole ones with all their digits."""
-    return str(int(number)) if float(number).is_integer() else f"{number:g}"
+    return f"{number:.15g}"

@@ -5,25 +5,16 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from maxfl import participation, requirement
 from maxfl.algorithms import ALGORITHMS, Algorithm
-from maxfl.config import DataConfig, RunConfig
-from maxfl.data import partition
-from maxfl.data.arrays import load_arrays
-from maxfl.data.assemble import assemble
-from maxfl.data.dataset import Dataset
-from maxfl.data.embedded import fashion_mnist_12k
-from maxfl.errors import InputError
+from maxfl.config import RunConfig
+from maxfl.data.prepare import prepare_federation
 from maxfl.federation import Federation
 from maxfl.model import mlp
 from maxfl.participation import Participation
 from maxfl.requirement import Requirement
 from maxfl.simulation import Simulation, Training
-
-PARTITION_STREAM = 0xDA7A
-"""Keeps the partition's random numbers apart from everything else drawn with the same seed."""
 
 
 class Group(NamedTuple):
@@ -66,20 +57,7 @@ def build(configs: Sequence[RunConfig]) -> Simulation:
 
 def build_federation(config: RunConfig) -> Federation:
     """Load a configuration's data and split them over clients."""
-    data = config.data
-    rng = np.random.default_rng([_data_seed(config), PARTITION_STREAM])
-    dataset = fashion_mnist_12k() if data.file is None else load_arrays(data.file)
-    parts, names = _partition(data, dataset, rng)
-    return assemble(
-        dataset,
-        parts,
-        rng,
-        unseen=data.unseen,
-        names=names,
-        train_share=data.train_share,
-        flipped=data.flipped,
-        validation=data.evaluate_on == "validation",
-    )
+    return prepare_federation(config.data, _data_seed(config))
 
 
 def _data_seed(config: RunConfig) -> int:
@@ -99,24 +77,6 @@ def _without_numbers(config: RunConfig) -> RunConfig:
     }
     method = type(config.algorithm)(name=config.algorithm.name)
     return config.model_copy(update={"seed": 0, "algorithm": method, **sections})
-
-
-def _partition(
-    data: DataConfig, dataset: Dataset, rng: np.random.Generator
-) -> tuple[partition.Parts, NDArray[Any] | None]:
-    """Sample numbers of each client, and the clients' names where the data have them."""
-    clients = data.clients + data.unseen
-    match data.partition:
-        case "dirichlet":
-            return partition.dirichlet(dataset.y, clients, data.samples, data.alpha, rng), None
-        case "clusters":
-            return partition.clusters(dataset.y, clients, data.samples, data.clusters, rng), None
-        case "iid":
-            return partition.iid(dataset.y, clients, data.samples, rng), None
-        case "by-owner":
-            if dataset.owner is None:
-                raise InputError(f"data.file = {data.file} has no array `client` to split by")
-            return partition.by_owner(dataset.owner, data.unseen, rng)
 
 
 def _algorithm(configs: Sequence[RunConfig]) -> Algorithm:

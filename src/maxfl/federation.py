@@ -1,7 +1,7 @@
 """A federation: every client's samples in flat arrays with offsets, so no sample is padded."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +36,24 @@ class Decoding(NamedTuple):
     scale: Any = np.float32(1.0)
 
 
+class About(NamedTuple):
+    """What people want to know of a federation, and no computation needs.
+
+    Attributes:
+        title: What the data are; a stand-in says so here.
+        labels: What the labels mean; None for their numbers.
+        names: What the data themselves call each client, [K]; None for 0 to K − 1.
+        flipped: Whether each client's labels contradict the others', bool[K]; None for nobody's.
+        notes: How the split came out, where it is not as one would think.
+    """
+
+    title: str = "own data"
+    labels: tuple[str, ...] | None = None
+    names: NDArray[Any] | None = None
+    flipped: NDArray[np.bool_] | None = None
+    notes: tuple[str, ...] = ()
+
+
 class Federation(NamedTuple):
     """Clients with their training and test data; the first ``seen`` of them can take part.
 
@@ -45,7 +63,7 @@ class Federation(NamedTuple):
         seen: Number of clients that take part in training; the others only look at the result.
         classes: Number of labels.
         decoding: From stored features to the model's input.
-        names: What the data themselves call each client, [K]; None for the numbers 0 to K − 1.
+        about: For people.
     """
 
     train: Samples
@@ -53,7 +71,7 @@ class Federation(NamedTuple):
     seen: int
     classes: int
     decoding: Decoding = Decoding()
-    names: NDArray[Any] | None = None
+    about: About = About()
 
     @property
     def clients(self) -> int:
@@ -75,6 +93,11 @@ class Federation(NamedTuple):
         """Whether each client takes part in training, bool[K]."""
         return np.arange(self.clients) < self.seen
 
+    @property
+    def names(self) -> NDArray[Any]:
+        """What the data call each client, [K]; their numbers, where they have no names."""
+        return np.arange(self.clients) if self.about.names is None else self.about.names
+
     @classmethod
     def from_clients(
         cls,
@@ -84,7 +107,7 @@ class Federation(NamedTuple):
         unseen: int = 0,
         classes: int | None = None,
         decoding: Decoding | None = None,
-        names: Sequence[Any] | NDArray[Any] | None = None,
+        names: Iterable[Any] | None = None,
     ) -> "Federation":
         """Build a federation from one (x, y) pair of arrays per client, and check it.
 
@@ -109,10 +132,9 @@ class Federation(NamedTuple):
             raise InputError(
                 f"unseen = {unseen} of {len(train)} clients: at least one client must be seen"
             )
-        if names is not None and len(names) != len(train):
-            raise InputError(f"names has {len(names)} entries for {len(train)} clients")
+        called = None if names is None else _names(names, len(train))
         where = [
-            f"{split} data of client {k if names is None else names[k]}"
+            f"{split} data of client {k if called is None else called[k]}"
             for split in ("train", "test")
             for k in range(len(train))
         ]
@@ -120,27 +142,29 @@ class Federation(NamedTuple):
         _same_features(pairs, where)
         checked_train, checked_test = pairs[: len(train)], pairs[len(train) :]
         classes = _classes([y for _, y in pairs], where, classes)
-        if decoding is None:
-            is_bytes = checked_train[0][0].dtype == np.uint8
-            decoding = Decoding(scale=np.float32(1 / 255)) if is_bytes else Decoding()
         return cls(
             _flatten(checked_train),
             _flatten(checked_test),
             seen=len(train) - unseen,
             classes=classes,
-            decoding=decoding,
-            names=None if names is None else np.asarray(names),
+            decoding=decoding or default_decoding(checked_train[0][0].dtype),
+            about=About(names=called),
         )
 
     def digest(self) -> str:
         """SHA-256 of everything in the federation, to tell one from another."""
         sha = hashlib.sha256()
-        names = () if self.names is None else (self.names,)
+        names = () if self.about.names is None else (self.about.names,)
         for part in (*self.train, *self.test, self.seen, self.classes, *self.decoding, *names):
             array = np.ascontiguousarray(part)
             sha.update(f"{array.dtype}{array.shape}".encode())
             sha.update(array.view(np.uint8).data)
         return sha.hexdigest()
+
+
+def default_decoding(dtype: np.dtype[Any]) -> Decoding:
+    """Bytes are divided by 255; other features are taken as they are."""
+    return Decoding(scale=np.float32(1 / 255)) if dtype == np.uint8 else Decoding()
 
 
 def _listed(clients: Any, split: str) -> list[Arrays]:
@@ -152,18 +176,37 @@ def _listed(clients: Any, split: str) -> list[Arrays]:
         ) from None
 
 
+def _names(names: Any, clients: int) -> NDArray[np.str_]:
+    """One name for each client, as text."""
+    listed = [] if isinstance(names, str) or not isinstance(names, Iterable) else list(names)
+    called = [str(name) for name in listed]
+    if len(set(called)) != clients or len(called) != clients:
+        raise InputError(
+            f"names holds {len(set(called))} different names for {clients} clients: give a list "
+            f"with a name of its own for each"
+        )
+    return np.array(called)
+
+
 def _client(pair: Arrays, where: str) -> tuple[NDArray[Any], NDArray[np.int32]]:
     """One client's arrays, checked; the message of an error names the client."""
     try:
         x, y = map(np.asarray, pair)
     except (TypeError, ValueError) as error:
         raise InputError(f"{where}: want a pair of arrays (x, y): {error}") from None
+    return checked_samples(x, y, where)
+
+
+def checked_samples(
+    x: NDArray[Any], y: NDArray[Any], where: str
+) -> tuple[NDArray[Any], NDArray[np.int32]]:
+    """Samples in types that the engine computes with, or an error that says where they are."""
     if y.ndim != 1 or x.ndim < 1 or len(x) != len(y):
         raise InputError(f"{where}: x has shape {x.shape} and y {y.shape}; want [n, ...] and [n]")
     if len(y) == 0:
         raise InputError(f"{where} is empty: give it at least one sample, or leave the client out")
     if x.size == 0:
-        raise InputError(f"{where}: x has shape {x.shape}, samples without any feature")
+        raise InputError(f"{where}: x has shape {x.shape}, samples without any feature; give some")
     if not np.issubdtype(y.dtype, np.integer):
         raise InputError(f"{where}: labels are {y.dtype}; want integers")
     if y.min() < 0 or y.max() > INT32.max:
@@ -195,26 +238,26 @@ def _same_features(
         if x.shape[1:] != first.shape[1:] or x.dtype != first.dtype:
             raise InputError(
                 f"{place}: features are {x.dtype}{list(x.shape[1:])}, but those of the {where[0]} "
-                f"{first.dtype}{list(first.shape[1:])}: all samples must be alike"
+                f"are {first.dtype}{list(first.shape[1:])}: all samples must be alike"
             )
 
 
 def _classes(labels: Sequence[NDArray[np.int32]], where: Sequence[str], classes: int | None) -> int:
     """Number of labels: as given, or the largest plus one."""
-    largest = [int(y.max()) for y in labels]
-    highest = max(range(len(largest)), key=largest.__getitem__)
+    tops = [int(y.max()) for y in labels]
+    top = max(tops)
+    place = where[tops.index(top)]
     if classes is None:
-        classes = largest[highest] + 1
+        classes = top + 1
         if classes > max(MANY_CLASSES, sum(map(len, labels))):
             raise InputError(
-                f"{where[highest]}: label {classes - 1}, more than there are samples; labels count "
-                f"from 0. If it is meant, give classes = {classes}"
+                f"{place}: label {top}, more than there are samples; labels count from 0. If it "
+                f"is meant, give classes = {classes}"
             )
     check_count("classes", classes, least=1)
-    if largest[highest] >= classes:
+    if top >= classes:
         raise InputError(
-            f"{where[highest]}: label {largest[highest]}, but classes = {classes} allows labels 0 "
-            f"to {classes - 1}"
+            f"{place}: label {top}, but classes = {classes} allows labels 0 to {classes - 1}"
         )
     return classes
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import matplotlib.ticker
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -31,7 +32,7 @@ def draw_curves(curves: Mapping[str, Curves], path: Path, title: str, start: int
         groups = [("", "seen")]
         if not all(np.isnan(own.unseen_appeal).all() for own in curves.values()):
             groups.append(("unseen_", "unseen"))
-        figure = Figure(figsize=(4.5 * len(groups), 5.6), layout="constrained")
+        figure = Figure(figsize=(9, 5.6), layout="constrained")
         axes = figure.subplots(2, len(groups), sharex=True, sharey="row", squeeze=False)
         panels = [
             (axes[row, column], f"{prefix}{field}", f"{name}, {who} clients")
@@ -40,8 +41,6 @@ def draw_curves(curves: Mapping[str, Curves], path: Path, title: str, start: int
             )
             for column, (prefix, who) in enumerate(groups)
         ]
-        if start is not None and start > max(own.rounds[-1] for own in curves.values()):
-            start = None  # nobody could leave yet
         for axis, field, label in panels:
             for i, (name, own) in enumerate(curves.items()):
                 _lines(axis, own.rounds, getattr(own, field), name, i)
@@ -49,6 +48,7 @@ def draw_curves(curves: Mapping[str, Curves], path: Path, title: str, start: int
                 axis.axvline(start, color="0.4", lw=0.8, ls=":")
             axis.set_title(label, loc="left", fontsize=10)
             axis.set_ylim(0, 1)
+            axis.xaxis.set_major_locator(mpl.ticker.MaxNLocator(integer=True))
         if start is not None:
             axes[0, 0].annotate(
                 "clients may leave from here", (start, 0.97), (4, 0), textcoords="offset points",

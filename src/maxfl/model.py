@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from maxfl.errors import InputError, check_count, check_number
@@ -54,17 +55,21 @@ def mlp(inputs: int, hidden: Sequence[int], classes: int, dropout: float = 0.5) 
         dropout: Share of the first hidden layer's units dropped in training, at least 0 and
             below 1.
     """
+    if np.ndim(dropout) != 0:
+        raise InputError(f"dropout = {dropout!r}: want one number, it is part of the program")
     check_number("dropout", dropout, least=0, below=1)
     if not isinstance(hidden, Sequence):
         raise InputError(f"hidden = {hidden!r}: want the units of each hidden layer, as (64, 30)")
-    widths = (inputs, *hidden, classes)
-    for name, width in zip(("inputs", *["hidden"] * len(hidden), "classes"), widths, strict=True):
-        check_count(name, width, least=1)
-    return _mlp(widths, dropout)
+    check_count("inputs", inputs, least=1)
+    check_count("classes", classes, least=1)
+    for width in hidden:
+        check_count("hidden", width, least=1)
+    return _mlp((inputs, *hidden, classes), float(dropout))
 
 
 @functools.cache
 def _mlp(widths: tuple[int, ...], dropout: float) -> Model:
+    """The model itself, one for each set of checked arguments."""
 
     def init(key: Array) -> tuple[Layer, ...]:
         keys = jax.random.split(key, len(widths) - 1)

@@ -62,6 +62,8 @@ def run(
     Returns:
         The folder.
     """
+    if not isinstance(simulation, Simulation):
+        raise InputError(f"run() wants a maxfl.Simulation, not a {type(simulation).__name__}")
     folder = Path(folder)
     count = simulation.configurations
     numbers = range(count) if numbers is None else numbers
@@ -84,7 +86,7 @@ def run(
                     **machine(),
                     "seconds": round(time.monotonic() - began, 3),
                     "rounds": simulation.training.rounds,
-                    "configurations": summarise(history, values),
+                    "configurations": summarise(history, values, simulation.federation.about),
                 },
             )
         checkpoint.remove()  # also of a finished run, which may have been killed just before
@@ -100,7 +102,7 @@ def claimed(
         folder.mkdir(parents=True, exist_ok=True)
         held = os.open(folder, os.O_RDONLY)
     except OSError as error:
-        raise InputError(f"can't use the folder {folder}: {error.strerror}") from error
+        raise InputError(f"can't use {folder} as a folder: {error.strerror}") from error
     try:
         _lock(held, folder)
         yield _claim(folder, description, resume=resume, results=results)
@@ -116,6 +118,8 @@ def _lock(held: int, folder: Path) -> None:
         raise InputError(
             f"another process is at work in the folder {folder}: wait, or choose another folder"
         ) from None
+    except OSError:
+        pass  # some network file systems have no locks: better no lock than no run
 
 
 def _claim(
@@ -131,11 +135,15 @@ def _claim(
         raise InputError(f"can't use the folder {folder}: {error.strerror}") from error
     if EXPERIMENT not in inside:
         raise InputError(f"the folder {folder} is not empty and holds no run: choose another one")
-    if changed := differences(read_json(folder / EXPERIMENT), description):
+    there = read_json(folder / EXPERIMENT)
+    if changed := differences(there, description):
+        kind = "a single run" if "federation" in there else "a sweep"
+        # What the user wrote says more than what follows from it, such as digests.
+        written = [line for line in changed if line.startswith("config")] or changed
         raise InputError(
-            f"the folder {folder} already holds another experiment, which differs in "
-            + "; ".join(changed[:5])
-            + ". Choose another folder; nothing was changed."
+            f"the folder {folder} already holds another experiment ({kind}), which differs in "
+            + "; ".join(written[:5])
+            + ". Choose another folder (--out); nothing was changed."
         )
     state = "a finished" if SUMMARY in inside else "an unfinished"
     if not resume:

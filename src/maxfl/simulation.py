@@ -99,16 +99,7 @@ class Simulation:
         training = Training() if training is None else training
         requirement = solo() if requirement is None else requirement
         participation = everyone() if participation is None else participation
-        for name, given, kind in (
-            ("federation", federation, Federation),
-            ("model", model, Model),
-            ("algorithm", algorithm, Algorithm),
-            ("training", training, Training),
-            ("requirement", requirement, Requirement),
-            ("participation", participation, Participation),
-        ):
-            if not isinstance(given, kind):
-                raise InputError(f"{name} = {given!r}: want a maxfl {kind.__name__}")
+        _check_kinds(federation, model, algorithm, training, requirement, participation)
         self.federation, self.training, self.requirement = federation, training, requirement
         _check_training(training, federation)
         _check_model(model, federation)
@@ -187,7 +178,7 @@ class Simulation:
         """State before the first round."""
         state = self._start()
         if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.server.params)):
-            raise InputError("model.init gives parameters that are NaN or infinite")
+            raise InputError("model.init gives parameters that are NaN or infinite: mend it")
         return state
 
     def state_shape(self) -> State:
@@ -236,7 +227,8 @@ class Simulation:
     def describe(self) -> dict[str, Any]:
         """Everything that a result depends on, as plain data.
 
-        A method and a custom requirement are known by their names and numbers, not by their code.
+        A method and a custom requirement are known by their names and numbers, not by their code;
+        a checkpoint also knows what a custom requirement demanded.
         """
         rule = self.requirement.rule
         return {
@@ -311,6 +303,25 @@ def simulate(
     return simulation.history(prepared, blocks, state)
 
 
+def _check_kinds(*given: Any) -> None:
+    """Refuse arguments of ``Simulation`` that are something else, or in another order."""
+    for value, (kind, example) in zip(
+        given,
+        (
+            (Federation, "maxfl.Federation.from_clients(train, test)"),
+            (Model, "maxfl.mlp(784, (64, 30), 10)"),
+            (Algorithm, "maxfl.maxfl()"),
+            (Training, "maxfl.Training(rounds=50)"),
+            (Requirement, "maxfl.solo()"),
+            (Participation, "maxfl.opt_out()"),
+        ),
+        strict=True,
+    ):
+        if not isinstance(value, kind):
+            what = f"the {type(value).__name__} {value!r:.60}"
+            raise InputError(f"{what} stands for the {kind.__name__}: want {example} or the like")
+
+
 def _check_training(training: Training, federation: Federation) -> None:
     for name in ("rounds", "cohort", "local_steps", "batch_size", "evaluate_every", "block"):
         check_count(f"training.{name}", getattr(training, name), least=1)
@@ -328,11 +339,15 @@ def _check_model(model: Model, federation: Federation) -> None:
     x = jax.eval_shape(decode, federation.decoding, federation.train.x[:2])
     try:
         params = jax.eval_shape(model.init, jax.random.key(0))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"model.init(key) fails: {error}") from error
+    try:
         logits = jax.eval_shape(model.apply, params, x)
         jax.eval_shape(model.apply, params, x, jax.random.key(0))
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"the model can't be applied to features of shape {list(x.shape[1:])}: {error}"
+            f"the model can't be applied to features of shape {list(x.shape[1:])}, as "
+            f"apply(params, x, key=None): {error}"
         ) from error
     others = {str(leaf.dtype) for leaf in jax.tree.leaves(params)} - {"float32"}
     if others:

@@ -5,12 +5,15 @@ from typing import Any
 
 import numpy as np
 
+from maxfl.federation import About
 from maxfl.history import READINGS, Group, History
 
 GROUPS: tuple[Group, ...] = ("seen", "unseen")
 
 
-def summarise(history: History, values: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def summarise(
+    history: History, values: Sequence[dict[str, Any]], about: About
+) -> list[dict[str, Any]]:
     """One entry per configuration: its values, whether it failed or stalled, its final figures."""
     failed, stalled = history.failed(), history.stalled_from()
     lost = history.without_requirement()
@@ -19,6 +22,8 @@ def summarise(history: History, values: Sequence[dict[str, Any]]) -> list[dict[s
         entries.append(
             {
                 "values": chosen,
+                "data": about.title,
+                "notes": list(about.notes),
                 "diverged": bool(failed[c]),
                 "stalled_from_round": int(stalled[c]) or None,
                 "clients_without_requirement": int(lost[c]),

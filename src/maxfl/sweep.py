@@ -1,7 +1,7 @@
 """A sweep: every combination of some settings, run group by group, resumable between them."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,7 +36,19 @@ def expand(raw: dict[str, Any], where: str) -> Grid:
         axes = _axes(table, where)
         for combination in itertools.product(*axes.values()):
             values.append(dict(zip(axes, combination, strict=True)))
+    for number, chosen in enumerate(values):
+        if chosen in values[:number]:
+            raise InputError(f"{where} has a combination twice in its sweep: {_named(chosen)}")
     return Grid(values, [_configure(base, chosen, where) for chosen in values])
+
+
+def refuse_swept(grid: Grid, settings: Iterable[str]) -> None:
+    """Refuse settings that would do nothing, because the sweep has a list for them."""
+    for key in settings:
+        if all(key in values for values in grid.values):
+            raise InputError(
+                f"--set {key}: this sweep has a list for it; leave --set out, or change the list"
+            )
 
 
 def sweep_tables(raw: dict[str, Any], where: str) -> list[dict[str, Any]]:
@@ -58,17 +70,21 @@ def _axes(table: dict[str, Any], where: str) -> dict[str, list[Any]]:
         )
     for key, choices in axes.items():
         if not isinstance(choices, list) or not choices:
-            raise InputError(f"{where}: sweep.{key} = {choices!r}; want a list of values")
-        if any(value in choices[:i] for i, value in enumerate(choices)):
-            raise InputError(f"{where}: sweep.{key} = {choices!r} has the same value twice")
+            raise InputError(
+                f"{where}: sweep.{key} = {choices!r}; want a list of values, words in quotes, as "
+                f'["maxfl", "fedavg"]'
+            )
     return axes
 
 
 def _configure(base: dict[str, Any], chosen: dict[str, Any], where: str) -> RunConfig:
     """The configuration with some settings chosen."""
     base = override_all(base, chosen)
-    named = ", ".join(f"{key} = {value}" for key, value in chosen.items())
-    return validate(base, f"{where} with {named}")
+    return validate(base, f"{where} with {_named(chosen)}")
+
+
+def _named(chosen: dict[str, Any]) -> str:
+    return ", ".join(f"{key} = {value}" for key, value in chosen.items())
 
 
 def run_sweep(

@@ -52,11 +52,10 @@ def rounds_table(history: History, numbers: Sequence[int]) -> pa.Table:
 def clients_table(history: History, federation: Federation, numbers: Sequence[int]) -> pa.Table:
     """One row per configuration and client: size, requirement, and its solo model's results."""
     shape = history.thresholds.train.shape
-    names = np.arange(shape[1]) if federation.names is None else federation.names
     columns = {
         "configuration": np.broadcast_to(np.asarray(numbers)[:, None], shape),
         "client": np.broadcast_to(np.arange(shape[1]), shape),
-        "name": np.broadcast_to(names.astype(str), shape),
+        "name": np.broadcast_to(federation.names.astype(str), shape),
         "seen": np.broadcast_to(history.is_seen, shape),
         "train_samples": np.broadcast_to(federation.train_sizes, shape),
         "test_samples": np.broadcast_to(federation.test_sizes, shape),

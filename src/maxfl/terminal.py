@@ -9,7 +9,16 @@ import numpy as np
 from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 from rich.table import Table
 
 from maxfl.simulation import Progress as Report
@@ -38,13 +47,16 @@ class Bars:
             label = f"{prefix}{stage}"
             if stage == "resumed":
                 errors.print(f"{prefix}going on after round {done} of {total}", highlight=False)
-            if stage in ("rounds", "resumed"):
+            elif stage == "rounds":
                 at, end = number * total + done, parts * total
                 self._progress.update(self._task, description=label, completed=at, total=end)
+                left = self._progress.tasks[0].time_remaining
+                later = "" if left is None else f", about {left:.0f} s left"
+                self._say(f"{label}, {done} of {total}{later}")
             else:
                 label += f", {done} of {total} clients"
                 self._progress.update(self._task, description=label)
-            self._say(f"{label}, {done} of {total}" if stage == "rounds" else label)
+                self._say(label)
 
         return report
 
@@ -53,9 +65,7 @@ class Bars:
         now = time.monotonic()
         if not errors.is_terminal and now - self._last_line >= QUIET:
             self._last_line = now
-            left = self._progress.tasks[0].time_remaining
-            later = "" if left is None else f", about {left:.0f} s left"
-            errors.print(f"{line}{later}", highlight=False)
+            errors.print(line, highlight=False)
 
 
 @contextmanager
@@ -73,19 +83,47 @@ def bars(what: str) -> Iterator[Bars]:
         yield Bars(progress, what)
 
 
+@contextmanager
+def download_bar() -> Iterator[Report]:
+    """Show a bar for every file that is downloaded."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=errors, disable=not errors.is_terminal) as progress:
+        tasks: dict[str, TaskID] = {}
+
+        def report(name: str, done: int, total: int) -> None:
+            if name not in tasks:
+                tasks[name] = progress.add_task(name, total=total or None)
+            progress.update(tasks[name], completed=done)
+
+        yield report
+
+
 def show_summary(configurations: Sequence[dict[str, Any]], title: str) -> None:
     """Print the final figures; configurations that differ in the seed only are one row."""
     rows: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     names = list(dict.fromkeys(n for e in configurations for n in e["values"] if n != "seed"))
     for entry in configurations:
         rows.setdefault(tuple(str(entry["values"].get(n, "")) for n in names), []).append(entry)
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    data = " and ".join(dict.fromkeys(e["data"] for e in configurations))
+    table = Table(
+        title=escape(f"{title}; {data}"),
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+    )
     last = [name.rpartition(".")[2] for name in names]
     for name, short in zip(names, last, strict=True):
-        table.add_column(short if last.count(short) == 1 else name)
-    table.add_column("clients")
+        heading = short if last.count(short) == 1 else name
+        table.add_column(heading, min_width=min(len(heading), 16))
+    table.add_column("clients", min_width=7)
     for heading in ("GM-Appeal", "test accuracy", "preferred model"):
-        table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column(heading, justify="right")
     for key, entries in rows.items():
         groups = [g for g in ("seen", "unseen") if entries[0][g] is not None]
         for i, group in enumerate(groups):
@@ -103,6 +141,8 @@ def show_summary(configurations: Sequence[dict[str, Any]], title: str) -> None:
         for note in _notes(entries):
             label = ", ".join(key) + (": " if key else "")
             console.print(f"{label}{note}", style="yellow", markup=False)
+    for note in dict.fromkeys(note for e in configurations for note in e["notes"]):
+        console.print(f"Split: {note}.", style="yellow", markup=False, highlight=False)
     console.print(
         "GM-Appeal: share of clients whose held-out loss with the global model is below what they "
         "require, by default the held-out loss of a model trained alone.\nPreferred model: test "
@@ -122,10 +162,12 @@ def _solo(configurations: Sequence[dict[str, Any]]) -> str:
 def spread(values: Sequence[float | None], digits: int, percent: bool = False) -> str:
     """Mean ± sample deviation over seeds, or the value if there is one."""
     numbers = np.array([np.nan if v is None else v for v in values]) * (100 if percent else 1)
-    unit = " %" if percent else ""
+    # Spaces that do not break, so that a narrow terminal wraps the headings and not the figures.
+    unit = "\N{NO-BREAK SPACE}%" if percent else ""
     if len(numbers) == 1:
         return f"{numbers[0]:.{digits}f}{unit}"
-    return f"{numbers.mean():.{digits}f} ± {numbers.std(ddof=1):.{digits}f}{unit}"
+    mean, deviation = f"{numbers.mean():.{digits}f}", f"{numbers.std(ddof=1):.{digits}f}"
+    return f"{mean}\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}{deviation}{unit}"
 
 
 def _notes(entries: Sequence[dict[str, Any]]) -> list[str]:

@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maxfl.data.dataset import Dataset
+from maxfl.data.dataset import Dataset, numbered
 from maxfl.errors import InputError
-from maxfl.federation import MANY_CLASSES
+from maxfl.federation import MANY_CLASSES, checked_samples
+
+NPY = b"\x93NUMPY"
+"""How a file of a single array begins."""
 
 
 def load_arrays(path: Path) -> Dataset:
@@ -22,27 +25,28 @@ def load_arrays(path: Path) -> Dataset:
             f"save it with numpy.savez(file, x=..., y=...)"
         )
     x, y, owner = arrays["x"], arrays["y"], arrays.get("client")
-    if x.ndim < 1 or len(x) == 0:
-        raise InputError(f"data.file = {path} holds no samples: x has shape {list(x.shape)}")
-    for name, array in (("y", y), ("client", owner)):
-        kinds, words = ("iu", "integer") if name == "y" else ("iuU", "integer or string")
-        if array is not None and (array.shape != x.shape[:1] or array.dtype.kind not in kinds):
-            raise InputError(
-                f"data.file = {path}: {name} is {array.dtype}{list(array.shape)}; want one "
-                f"{words} for each of the {len(x)} samples of x"
-            )
-    if y.min() < 0 or y.max() >= max(len(y), MANY_CLASSES):
+    x, y = checked_samples(x, y, f"data.file = {path}")
+    if owner is not None and (owner.shape != y.shape or owner.dtype.kind not in "iuU"):
         raise InputError(
-            f"data.file = {path}: labels run from {y.min()} to {y.max()} in {len(y)} samples; "
-            f"they count from 0"
+            f"data.file = {path}: client is {owner.dtype}{list(owner.shape)}; want one integer or "
+            f"string for each of the {len(y)} samples"
         )
-    return Dataset(x, y.astype(np.int32), int(y.max()) + 1, owner=owner)
+    classes = int(y.max()) + 1
+    if classes > max(len(y), MANY_CLASSES):
+        raise InputError(
+            f"data.file = {path}: label {classes - 1} in {len(y)} samples; renumber the labels "
+            f"from 0"
+        )
+    return Dataset(path.name, x, y, numbered(classes), owner=owner)
 
 
 def _read(path: Path) -> dict[str, NDArray[Any]]:
     """All arrays of a file."""
     try:
         with path.open("rb") as file:
+            if not zipfile.is_zipfile(file) and file.seek(0) == 0 and file.read(6) != NPY:
+                raise InputError(f"data.file = {path} is not an .npz file, or was cut off")
+            file.seek(0)
             archive = np.load(file, allow_pickle=False)
             if isinstance(archive, np.ndarray):
                 raise InputError(f"data.file = {path} holds one array; want an .npz with x and y")
@@ -52,4 +56,7 @@ def _read(path: Path) -> dict[str, NDArray[Any]]:
     except InputError:
         raise
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise InputError(f"data.file = {path} is not a readable .npz file: {error}") from error
+        raise InputError(
+            f"data.file = {path} is not a readable .npz file of numbers and strings: {error}; "
+            f"of a pandas column, save column.to_numpy(str)"
+        ) from error

@@ -1,4 +1,4 @@
-"""From a data set and a partition to a federation."""
+"""From a data set and a split to a federation."""
 
 from typing import Any
 
@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxfl.data.dataset import Dataset
-from maxfl.data.partition import Parts
+from maxfl.data.flips import label_map
+from maxfl.data.partition import Parts, Split
 from maxfl.errors import InputError, check_number
-from maxfl.federation import Federation
+from maxfl.federation import About, Federation, Samples, default_decoding
 
 VALIDATION_SHARE = 0.25
 """Of the training data, when settings are being chosen and the test data stay out of sight."""
@@ -16,58 +17,71 @@ VALIDATION_SHARE = 0.25
 
 def assemble(
     dataset: Dataset,
-    parts: Parts,
+    split: Split,
     rng: np.random.Generator,
     *,
     unseen: int = 0,
-    names: NDArray[Any] | None = None,
     train_share: float = 0.6,
     flipped: float = 0.0,
+    flip: str = "reverse",
     validation: bool = False,
 ) -> Federation:
     """Split each client's samples into training and test data, and flip some clients' labels.
 
     Args:
         dataset: Where the samples are.
-        parts: Sample numbers of each client; the last ``unseen`` are the unseen clients.
-        rng: Source of the splits and the choice of flipped clients.
+        split: Sample numbers of each client; the last ``unseen`` are the unseen clients.
+        rng: Source of the splits, the choice of flipped clients and a random flip.
         unseen: Number of unseen clients.
-        names: What the data call each client, if they do.
         train_share: Share of a client's samples that is for training.
-        flipped: Share of all clients whose labels are reversed, y → classes − 1 − y.
+        flipped: Share of all clients whose labels are flipped.
+        flip: How, see ``maxfl.data.flips``; the same for all of them.
         validation: Leave the test data out and hold out a quarter of the training data instead.
     """
+    parts, names, notes = split
     check_number("data.train_share", train_share, above=0, below=1)
     check_number("data.flipped", flipped, least=0, most=1)
-    check_number("data.unseen", unseen, least=0, whole=True)
-    flips = rng.permutation(len(parts)) < round(flipped * len(parts))
-    train, test = [], []
-    for k, (part, flip) in enumerate(zip(parts, flips, strict=True)):
+    check_number("data.unseen", unseen, least=0, below=len(parts), whole=True)
+    is_flipped = rng.permutation(len(parts)) < round(flipped * len(parts))
+    train: Parts = []
+    test: Parts = []
+    for k, part in enumerate(parts):
         rows = rng.permutation(part)
         name = k if names is None else names[k]
         cut = _cut(len(rows), train_share, name)
         if validation:
             rows = rows[:cut]
             cut = _cut(cut, 1 - VALIDATION_SHARE, name)
-        y = dataset.y[rows]
-        y = dataset.classes - 1 - y if flip else y
-        train.append((dataset.x[rows[:cut]], y[:cut]))
-        test.append((dataset.x[rows[cut:]], y[cut:]))
-    return Federation.from_clients(
-        train,
-        test,
-        unseen=unseen,
+        train.append(rows[:cut])
+        test.append(rows[cut:])
+    new_label = label_map(flip, dataset.classes, rng)
+    return Federation(
+        _gather(dataset, train, is_flipped, new_label),
+        _gather(dataset, test, is_flipped, new_label),
+        seen=len(parts) - unseen,
         classes=dataset.classes,
-        decoding=dataset.decoding,
-        names=names,
+        decoding=dataset.decoding or default_decoding(dataset.x.dtype),
+        about=About(dataset.title, dataset.labels, names, is_flipped, notes),
     )
+
+
+def _gather(
+    dataset: Dataset, parts: Parts, is_flipped: NDArray[np.bool_], new_label: NDArray[np.int32]
+) -> Samples:
+    """The samples of all clients in flat arrays; those of flipped clients with new labels."""
+    sizes = [len(rows) for rows in parts]
+    rows = np.concatenate(parts)
+    y = dataset.y[rows]
+    y = np.where(np.repeat(is_flipped, sizes), new_label[y], y)
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    return Samples(np.ascontiguousarray(dataset.x[rows]), y, offsets)
 
 
 def _cut(samples: int, share: float, name: Any) -> int:
     """Number of samples before the cut: about the share, and at least one on each side."""
     if samples < 2:
         raise InputError(
-            f"client {name} has {samples} sample(s) where two are needed, to hold one out: "
-            f"leave the client out, or give it more"
+            f"client {name} has {samples} sample(s) where two are needed, to hold one out: raise "
+            f"data.min_samples to leave it out, or give it more"
         )
     return min(max(round(share * samples), 1), samples - 1)

@@ -1,9 +1,9 @@
 """Ways to split samples over clients: each pure and seeded, and each ends.
 
-A partition is a list with one array of sample numbers per client; no sample is used twice.
+A split is a list with one array of sample numbers per client; no sample is used twice.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +11,26 @@ from numpy.typing import NDArray
 from maxfl.errors import InputError, check_number
 
 Parts = list[NDArray[np.int64]]
+Labels = NDArray[np.int32]
+
+
+class Split(NamedTuple):
+    """Samples split over clients.
+
+    Attributes:
+        parts: Sample numbers of each client.
+        names: What the data call each client, where they do.
+        notes: What people should know about how it came out.
+    """
+
+    parts: Parts
+    names: NDArray[Any] | None = None
+    notes: tuple[str, ...] = ()
 
 
 def dirichlet(
-    y: NDArray[np.int32], clients: int, samples: int, alpha: float, rng: np.random.Generator
-) -> Parts:
+    y: Labels, clients: int, samples: int, alpha: float, rng: np.random.Generator
+) -> Split:
     """Each client draws its label mix from Dirichlet(α) and gets ``samples`` samples of that mix.
 
     Hsu, Qi, Brown, "Measuring the Effects of Non-Identical Data Distribution for Federated Visual
@@ -30,9 +45,27 @@ def dirichlet(
     return _deal(stock, mixes, samples, rng)
 
 
-def clusters(
-    y: NDArray[np.int32], clients: int, samples: int, count: int, rng: np.random.Generator
-) -> Parts:
+def dirichlet_unequal(
+    y: Labels, clients: int, alpha: float, smallest: int, rng: np.random.Generator
+) -> Split:
+    """Each label's samples go to the clients in shares from Dirichlet(α); sizes come out unequal.
+
+    Yurochkin et al., "Bayesian Nonparametric Federated Learning of Neural Networks", 2019. All
+    samples are used. Others draw again until every client has enough, which need not end; here
+    clients below ``smallest`` take what they lack, at random, from those that have more to spare.
+    """
+    check_number("data.alpha", alpha, above=0)
+    _check_enough(len(y), clients, smallest)
+    owner = np.empty(len(y), np.int64)
+    for rows in _by_label(y, rng):
+        shares = rng.dirichlet(np.full(clients, alpha))
+        owner[rows] = np.repeat(np.arange(clients), rng.multinomial(len(rows), shares))
+    moved = _even_out(owner, clients, smallest, rng)
+    notes = (f"{moved} samples were moved to clients below {smallest}",) if moved else ()
+    return Split(_grouped(owner, clients), notes=notes)
+
+
+def clusters(y: Labels, clients: int, samples: int, count: int, rng: np.random.Generator) -> Split:
     """Labels form ``count`` clusters without overlap, and each client has the labels of one.
 
     Clusters take consecutive labels in equal numbers; clients are spread over them evenly and at
@@ -58,26 +91,47 @@ def clusters(
     return _deal(stock, mixes, samples, rng)
 
 
-def iid(y: NDArray[np.int32], clients: int, samples: int, rng: np.random.Generator) -> Parts:
+def shards(y: Labels, clients: int, samples: int, count: int, rng: np.random.Generator) -> Split:
+    """Samples sorted by label are cut into shards, and each client gets ``count`` of them.
+
+    McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized Data",
+    2017, with ``samples`` samples per client.
+    """
+    check_number("data.shards", count, least=1, whole=True)
+    _check_enough(len(y), clients, samples)
+    if samples % count:
+        raise InputError(f"data.samples = {samples} can't be cut into data.shards = {count} shards")
+    chosen = rng.permutation(len(y))[: clients * samples]
+    by_label = chosen[np.argsort(y[chosen], kind="stable")].reshape(clients * count, -1)
+    dealt = by_label[rng.permutation(len(by_label))]
+    return Split(list(dealt.reshape(clients, samples)))
+
+
+def iid(y: Labels, clients: int, samples: int, rng: np.random.Generator) -> Split:
     """Every client gets ``samples`` samples at random."""
     _check_enough(len(y), clients, samples)
-    return list(rng.permutation(len(y))[: clients * samples].reshape(clients, samples))
+    return Split(list(rng.permutation(len(y))[: clients * samples].reshape(clients, samples)))
 
 
-def by_owner(
-    owner: NDArray[Any], unseen: int, rng: np.random.Generator
-) -> tuple[Parts, NDArray[Any]]:
-    """Every owner is a client with all of its samples; the parts, and whose they are.
+def by_owner(owner: NDArray[Any], unseen: int, smallest: int, rng: np.random.Generator) -> Split:
+    """Every owner of at least ``smallest`` samples is a client with all of them.
 
     Owners keep the order in which they first appear, but for the ``unseen`` ones, drawn at
     random, who come last.
     """
     names, first, number = np.unique(owner, return_index=True, return_inverse=True)
-    check_number("data.unseen", unseen, least=0, below=len(names), whole=True)
-    parts = np.split(np.argsort(number, kind="stable"), np.cumsum(np.bincount(number))[:-1])
-    is_unseen = rng.permutation(len(names)) < unseen
-    order = np.lexsort((first, is_unseen))
-    return [parts[i] for i in order], names[order]
+    parts = _grouped(number, len(names))
+    enough = np.flatnonzero(np.bincount(number) >= smallest)
+    if unseen >= len(enough):
+        raise InputError(
+            f"data.unseen = {unseen}, but there are {len(enough)} clients with at least "
+            f"{smallest} samples: at least one must be seen"
+        )
+    is_unseen = rng.permutation(len(enough)) < unseen
+    order = enough[np.lexsort((first[enough], is_unseen))]
+    left_out = len(names) - len(enough)
+    notes = (f"{left_out} clients with fewer than {smallest} samples are left out",)
+    return Split([parts[i] for i in order], names[order], notes if left_out else ())
 
 
 def _check_enough(total: int, clients: int, samples: int) -> None:
@@ -91,38 +145,71 @@ def _check_enough(total: int, clients: int, samples: int) -> None:
         )
 
 
-def _by_label(y: NDArray[np.int32], rng: np.random.Generator) -> Parts:
+def _by_label(y: Labels, rng: np.random.Generator) -> Parts:
     """Sample numbers of each label, shuffled."""
-    return [rng.permutation(np.flatnonzero(y == label)) for label in range(int(y.max()) + 1)]
+    return [rng.permutation(rows) for rows in _grouped(y, int(y.max()) + 1)]
+
+
+def _grouped(group: NDArray[Any], groups: int) -> Parts:
+    """Sample numbers of each group, in their order."""
+    ends = np.cumsum(np.bincount(group, minlength=groups))
+    return np.split(np.argsort(group, kind="stable"), ends[:-1])
 
 
 def _deal(
     stock: Parts, mixes: NDArray[np.float64], samples: int, rng: np.random.Generator
-) -> Parts:
+) -> Split:
     """Deal each client ``samples`` samples of its mix of labels, float[clients, labels]."""
     used = np.zeros(len(stock), np.int64)
     sizes = np.array([len(rows) for rows in stock])
-    parts = []
+    parts: Parts = [np.empty(0, np.int64)] * len(mixes)
+    filled = 0.0
     for i in rng.permutation(len(mixes)):
-        counts = _draw_counts(mixes[i], samples, sizes - used, rng)
-        rows = [r[u : u + c] for r, u, c in zip(stock, used, counts, strict=True)]
-        parts.append((i, np.concatenate(rows)))
+        counts, other = _draw_counts(mixes[i], samples, sizes - used, rng)
+        rows = [r[u : u + c] for r, u, c in zip(stock, used, counts, strict=True) if c]
+        parts[i] = np.concatenate(rows)
         used += counts
-    return [rows for _, rows in sorted(parts, key=lambda part: part[0])]
+        filled += other
+    note = (
+        f"about {filled:.0f} of {samples * len(mixes)} samples are of other labels than their "
+        f"clients would have drawn, because those had run out"
+    )
+    return Split(parts, notes=(note,) if round(filled) else ())
 
 
 def _draw_counts(
     mix: NDArray[np.float64], samples: int, left: NDArray[np.int64], rng: np.random.Generator
-) -> NDArray[np.int64]:
-    """How many samples of each label a client gets: at most what is left, ``samples`` in all.
+) -> tuple[NDArray[np.int64], float]:
+    """How many samples of each label a client gets, and about how many are of other labels.
 
-    Every pass either completes the client or uses up a label, so it ends.
+    At most what is left, ``samples`` in all. Every pass either completes the client or uses up a
+    label, so it ends.
     """
     counts = np.zeros(len(left), np.int64)
-    while (missing := samples - counts.sum()) > 0:
+    filled = samples * float(mix[left == 0].sum())
+    while (missing := samples - int(counts.sum())) > 0:
+        if counts.any():
+            filled = max(filled, missing)
         room = left - counts
         wanted = np.where(room > 0, mix, 0.0)
         if wanted.sum() <= 0:
             wanted = room.astype(np.float64)
         counts += np.minimum(rng.multinomial(missing, wanted / wanted.sum()), room)
-    return counts
+    return counts, filled
+
+
+def _even_out(
+    owner: NDArray[np.int64], clients: int, smallest: int, rng: np.random.Generator
+) -> int:
+    """Give clients below ``smallest`` what they lack, in place; how many samples were moved."""
+    sizes = np.bincount(owner, minlength=clients)
+    lacking = np.maximum(smallest - sizes, 0)
+    # A client spares what it has beyond the smallest size; which of it, chance decides.
+    order = rng.permutation(len(owner))
+    rank = np.empty(len(owner), np.int64)
+    for rows in _grouped(owner[order], clients):
+        rank[order[rows]] = np.arange(len(rows))
+    spare = np.flatnonzero(rank >= smallest)
+    moved = rng.permutation(spare)[: lacking.sum()]
+    owner[moved] = np.repeat(np.arange(clients), lacking)
+    return len(moved)

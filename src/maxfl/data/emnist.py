@@ -1,0 +1,55 @@
+"""EMNIST: handwritten digits and letters, 28 x 28 pixels, in six splits.
+
+Cohen, Afshar, Tapson, van Schaik, "EMNIST: an extension of MNIST to handwritten letters", 2017.
+"""
+
+import string
+from pathlib import Path
+
+import numpy as np
+
+from maxfl.data.dataset import Dataset, image_decoding
+from maxfl.data.images import Part, load_pairs, parts
+from maxfl.data.locate import Progress
+from maxfl.data.sources import EMNIST_SPLITS, emnist_file
+from maxfl.errors import InputError, check_choice
+
+MEAN, STD = 0.1736, 0.3317
+"""Of the pixels of ByClass, scaled to [0, 1]."""
+MERGED = string.digits + string.ascii_uppercase + "abdefghnqrt"
+"""Lower-case letters that look like their upper case are one label with it."""
+LABELS = {
+    "byclass": string.digits + string.ascii_uppercase + string.ascii_lowercase,
+    "bymerge": MERGED,
+    "balanced": MERGED,
+    "letters": string.ascii_uppercase,
+    "digits": string.digits,
+    "mnist": string.digits,
+}
+FIRST_LABEL = {"letters": 1}
+"""The publisher counts letters from 1; all else from 0."""
+
+
+def emnist(
+    split: str = "byclass",
+    part: Part = "both",
+    data_dir: Path | None = None,
+    progress: Progress | None = None,
+) -> Dataset:
+    """Load a split: x uint8[n, 28, 28], upright; labels as in ``LABELS``."""
+    check_choice("split", split, EMNIST_SPLITS)
+    pairs = [
+        (emnist_file(split, own, "images"), emnist_file(split, own, "labels"))
+        for own in parts(part)
+    ]
+    images, y = load_pairs(pairs, data_dir, progress)
+    labels = y.astype(np.int32) - FIRST_LABEL.get(split, 0)
+    if labels.min() < 0 or labels.max() >= len(LABELS[split]):
+        raise InputError(
+            f"EMNIST {split} has labels {y.min()} to {y.max()} where {len(LABELS[split])} labels "
+            f"from {FIRST_LABEL.get(split, 0)} are expected: {pairs[0][1].name} is of another split"
+        )
+    # The files hold each image mirrored at its diagonal.
+    upright = images.transpose(0, 2, 1)
+    title = f"EMNIST {split}" + ("" if part == "both" else f" ({part})")
+    return Dataset(title, upright, labels, tuple(LABELS[split]), image_decoding(MEAN, STD))

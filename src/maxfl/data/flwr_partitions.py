@@ -1,0 +1,51 @@
+"""A bridge to Flower Datasets: any of its partitioners makes a federation.
+
+Needs the extra ``maxfl[partitioners]``; see https://flower.ai/docs/datasets.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from maxfl.data.assemble import assemble
+from maxfl.data.dataset import Dataset, numbered
+from maxfl.data.partition import Split
+from maxfl.errors import InputError
+from maxfl.federation import Federation, checked_samples
+
+
+def from_flwr_datasets(
+    partitioner: Any,
+    *,
+    x: str = "image",
+    y: str = "label",
+    unseen: int = 0,
+    train_share: float = 0.6,
+    seed: int = 0,
+) -> Federation:
+    """Make every partition a client, split into training and test data.
+
+    Args:
+        partitioner: Of ``flwr_datasets.partitioner``, with its ``dataset`` set.
+        x: Column of the features.
+        y: Column of the labels, whole numbers from 0.
+        unseen: How many of the last partitions take no part in training.
+        train_share: Share of a client's samples that is for training.
+        seed: Of the split into training and test data.
+    """
+    pieces = [partitioner.load_partition(i) for i in range(partitioner.num_partitions)]
+    columns = pieces[0].column_names
+    if missing := {x, y} - set(columns):
+        raise InputError(f"no column {', '.join(sorted(missing))}; there are {', '.join(columns)}")
+    loaded = [piece.with_format("numpy")[:] for piece in pieces]
+    features, labels = checked_samples(
+        np.concatenate([np.asarray(own[x]) for own in loaded]),
+        np.concatenate([np.asarray(own[y]) for own in loaded]),
+        f"columns {x} and {y}",
+    )
+    names = getattr(pieces[0].features[y], "names", None) or numbered(int(labels.max()) + 1)
+    dataset = Dataset("Flower Datasets", features, labels, tuple(names))
+    ends = np.cumsum([len(piece) for piece in pieces])
+    parts = np.split(np.arange(ends[-1]), ends[:-1])
+    rng = np.random.default_rng(seed)
+    return assemble(dataset, Split(parts), rng, unseen=unseen, train_share=train_share)

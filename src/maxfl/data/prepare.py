@@ -1,0 +1,90 @@
+"""From the data section of a configuration to a federation."""
+
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from maxfl.config import DataConfig
+from maxfl.data import partition
+from maxfl.data.arrays import load_arrays
+from maxfl.data.assemble import assemble
+from maxfl.data.dataset import Dataset
+from maxfl.data.digits import digits
+from maxfl.data.emnist import emnist
+from maxfl.data.fashion_mnist import fashion_mnist, fashion_mnist_12k
+from maxfl.data.images import Part
+from maxfl.data.partition import Split
+from maxfl.data.sentiment140 import sentiment140, sentiment140_stand_in
+from maxfl.data.synthetic import synthetic
+from maxfl.errors import InputError
+from maxfl.federation import Federation
+
+PARTITION_STREAM = 0xDA7A
+"""Keeps the partition's random numbers apart from everything else drawn with the same seed."""
+
+
+def prepare_federation(data: DataConfig, seed: int) -> Federation:
+    """Load the data, and split them over clients with a seed."""
+    rng = np.random.default_rng([seed, PARTITION_STREAM])
+    dataset = _dataset(data, rng)
+    return assemble(
+        dataset,
+        _split(data, dataset, rng),
+        rng,
+        unseen=data.unseen,
+        train_share=data.train_share,
+        flipped=data.flipped,
+        flip=data.flip,
+        validation=data.evaluate_on == "validation",
+    )
+
+
+def _dataset(data: DataConfig, rng: np.random.Generator) -> Dataset:
+    if data.source == "synthetic":
+        clients = data.clients + data.unseen
+        return synthetic(clients, data.synthetic_alpha, data.synthetic_beta, rng)
+    if data.file is not None:
+        return load_arrays(data.file)
+    return _published(data.source, data.part, data.vectors, data.dir)
+
+
+@lru_cache(maxsize=1)
+def _published(source: str, part: Part, vectors: str, data_dir: Path | None) -> Dataset:
+    """A data set by name; the last one is kept, since a sweep splits it anew for every seed."""
+    match source:
+        case "fashion-mnist-12k":
+            return fashion_mnist_12k()
+        case "fashion-mnist":
+            return fashion_mnist(part, data_dir)
+        case "digits":
+            return digits()
+        case "sent140":
+            return sentiment140(vectors, data_dir)
+        case "sent140-stand-in":
+            return sentiment140_stand_in(vectors, data_dir)
+        case _:
+            return emnist(source.removeprefix("emnist-"), part, data_dir)
+
+
+def _split(data: DataConfig, dataset: Dataset, rng: np.random.Generator) -> Split:
+    y, clients = dataset.y, data.clients + data.unseen
+    match data.partition:
+        case "dirichlet":
+            return partition.dirichlet(y, clients, data.samples, data.alpha, rng)
+        case "dirichlet-unequal":
+            return partition.dirichlet_unequal(y, clients, data.alpha, data.min_samples, rng)
+        case "clusters":
+            return partition.clusters(y, clients, data.samples, data.clusters, rng)
+        case "shards":
+            return partition.shards(y, clients, data.samples, data.shards, rng)
+        case "iid":
+            return partition.iid(y, clients, data.samples, rng)
+        case "by-owner":
+            if dataset.owner is None:
+                where = f"data.file = {data.file}, an array `client`," if data.file else "it"
+                raise InputError(
+                    f"{dataset.title} does not say whose each sample is: give {where} or choose "
+                    f"another data.partition"
+                )
+            return partition.by_owner(dataset.owner, data.unseen, data.min_samples, rng)

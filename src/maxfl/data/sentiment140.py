@@ -1,0 +1,91 @@
+"""Sentiment140: 1.6 million tweets by their authors, sad or happy.
+
+Go, Bhayani, Huang, "Twitter Sentiment Classification using Distant Supervision", 2009. The file
+has six columns, in latin-1 and without a heading: polarity (0 or 4), number, date, query, user,
+text.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyarrow import csv
+
+from maxfl.data.dataset import Dataset
+from maxfl.data.glove import read_vectors
+from maxfl.data.locate import Place, Progress, obtain, opened
+from maxfl.data.sources import SENTIMENT140, SENTIMENT140_SAMPLE, File, glove_file
+from maxfl.data.tweets import average
+from maxfl.errors import InputError
+
+COLUMNS = ("polarity", "number", "date", "query", "user", "text")
+LABELS = ("negative", "positive")
+POLARITY = {0: 0, 4: 1}
+
+
+class Tweets(NamedTuple):
+    """Tweets: texts, labels int32[n], and who wrote them."""
+
+    texts: list[str]
+    y: NDArray[np.int32]
+    users: NDArray[np.str_]
+
+
+def read_tweets(place: Place) -> Tweets:
+    """Read the publisher's CSV file."""
+    with opened(place) as file:
+        try:
+            table = csv.read_csv(
+                file,
+                csv.ReadOptions(column_names=COLUMNS, encoding="latin-1"),
+                csv.ParseOptions(),
+                csv.ConvertOptions(
+                    column_types={"polarity": pa.int8(), "user": pa.string(), "text": pa.string()},
+                    include_columns=["polarity", "user", "text"],
+                    strings_can_be_null=False,
+                ),
+            )
+        except pa.ArrowInvalid as error:
+            raise InputError(f"{place} is not Sentiment140's CSV of six columns: {error}") from None
+    polarity = table["polarity"].to_numpy()
+    if strange := set(np.unique(polarity).tolist()) - POLARITY.keys():
+        raise InputError(f"{place}: polarity {sorted(strange)} where only 0 and 4 are expected")
+    users = np.asarray(table["user"].to_pylist(), dtype=np.str_)
+    return Tweets(table["text"].to_pylist(), (polarity == 4).astype(np.int32), users)
+
+
+def sentiment140(
+    vectors: str, data_dir: Path | None = None, progress: Progress | None = None
+) -> Dataset:
+    """All tweets, by their authors, as mean word vectors float32[n, dimension].
+
+    Args:
+        vectors: Name of the GloVe file without ``.txt``, for instance glove.6B.200d.
+        data_dir: Folder to look in first.
+        progress: Called while files are downloaded.
+    """
+    title, tweets, x = _load(SENTIMENT140, vectors, data_dir, progress)
+    return Dataset(f"Sentiment140, {title}", x, tweets.y, LABELS, owner=tweets.users)
+
+
+def sentiment140_stand_in(
+    vectors: str, data_dir: Path | None = None, progress: Progress | None = None
+) -> Dataset:
+    """A sample of the tweets without their authors, to be split into made-up users.
+
+    The sample has too few tweets of each author for the paper's users of 50 tweets and more.
+    """
+    title, tweets, x = _load(SENTIMENT140_SAMPLE, vectors, data_dir, progress)
+    count = f"STAND-IN for Sentiment140: {len(x):,} real tweets, made-up users"
+    return Dataset(f"{count}, {title}", x, tweets.y, LABELS)
+
+
+def _load(
+    file: File, vectors: str, data_dir: Path | None, progress: Progress | None
+) -> tuple[str, Tweets, NDArray[np.float32]]:
+    """Name of the features, tweets, and their features."""
+    tweets = read_tweets(obtain(file, data_dir, progress))
+    x, found = average(tweets.texts, read_vectors(obtain(glove_file(vectors), data_dir, progress)))
+    return f"{vectors} ({found:.0%} of words found)", tweets, x

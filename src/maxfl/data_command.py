@@ -1,0 +1,144 @@
+"""``maxfl data``: which data sets are here, how to get the others, how they are split."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from maxfl.arguments import ConfigFile, Settings, read_settings
+from maxfl.config import DataConfig, validate
+from maxfl.data.catalogue import PAPER_VECTORS, Entry, entries, entry
+from maxfl.data.images import Part
+from maxfl.data.locate import cache, find, obtain
+from maxfl.errors import check_choice
+from maxfl.experiment import build_federation
+from maxfl.partition_figure import draw_partition
+from maxfl.portrait import Portrait, portrait
+from maxfl.terminal import console, download_bar
+
+app = typer.Typer(help="Data sets: what is here, how to get the rest, how they are split.")
+Folder = Annotated[
+    Path | None, typer.Option("--dir", help="Folder to look in first, before MAXFL_DATA.")
+]
+Vectors = Annotated[str, typer.Option("--vectors", help="GloVe file for tweets, without .txt.")]
+
+
+@app.command("list")
+def list_command(folder: Folder = None, vectors: Vectors = PAPER_VECTORS) -> None:
+    """List the data sets: which are here, where, and how to get the others."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("data.source", "what", "state"):
+        table.add_column(heading, no_wrap=heading == "data.source")
+    for own in entries(vectors=vectors):
+        table.add_row(own.name, own.what, _state(own, folder))
+    console.print(table)
+    console.print(
+        "maxfl data fetch NAME downloads a data set. Or set MAXFL_DATA to a folder that has the "
+        "publishers' files, packed or not, in fmnist/, emnist/, sent140/ and glove/.",
+        style="dim",
+    )
+
+
+@app.command("fetch")
+def fetch_command(
+    name: Annotated[str, typer.Argument(help="A data set of maxfl data list.")],
+    part: Annotated[Part, typer.Option("--part", help="Of an image data set.")] = "both",
+    vectors: Vectors = PAPER_VECTORS,
+    folder: Folder = None,
+) -> None:
+    """Download what is missing of a data set from its publisher, and check it.
+
+    Example: maxfl data fetch fashion-mnist
+    """
+    check_choice("data set", name, [own.name for own in entries()])
+    files = entry(name, part, vectors).files
+    with download_bar() as progress:
+        for file in files:
+            console.print(f"{file.name}: {obtain(file, folder, progress)}", soft_wrap=True)
+    if not files:
+        console.print(f"{name} needs no files.")
+
+
+@app.command("show")
+def show_command(
+    config: ConfigFile,
+    setting: Settings = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The figure; by default <name>-partition.png.")
+    ] = None,
+) -> None:
+    """Draw how a file's settings split the data over clients, and print it as a table.
+
+    Example: maxfl data show examples/opt-out.toml --set data.alpha=0.05
+    """
+    raw, where, _ = read_settings(config, setting)
+    raw.pop("sweep", None)
+    checked = validate(raw, where)
+    fetch_data([checked.data])
+    seen = portrait(build_federation(checked))
+    figure = out or Path(f"{config.stem}-partition.png")
+    figure.parent.mkdir(parents=True, exist_ok=True)
+    draw_partition(seen, figure)
+    console.print(f"[bold]{escape(seen.title)}[/]")
+    console.print(_table(seen))
+    for note in seen.notes:
+        console.print(f"Note: {note}.", style="yellow", markup=False, highlight=False)
+    console.print(f"Figure: {figure}", soft_wrap=True)
+
+
+def fetch_data(configs: Sequence[DataConfig]) -> None:
+    """Get the files that some configurations need and that are not here, with a bar."""
+    for data in dict.fromkeys(configs):
+        if data.source == "arrays":
+            continue
+        with download_bar() as progress:
+            for file in entry(data.source, data.part, data.vectors).files:
+                obtain(file, data.dir, progress)
+
+
+def _state(own: Entry, folder: Path | None) -> str:
+    """Where a data set is, or what is missing of it and how to get that."""
+    missing = [file for file in own.files if find(file, folder) is None]
+    if not missing:
+        places = {str(find(file, folder).path.parent) for file in own.files}  # type: ignore[union-attr]
+        return f"[green]here[/] {escape(', '.join(sorted(places)))}".strip()
+    if absent := [file for file in missing if file.download is None]:
+        return f"[yellow]missing[/] {escape(absent[0].name)}: put it into {cache(absent[0])}"
+    names = ", ".join(file.name for file in missing)
+    shown = names if len(missing) == 1 else f"{len(missing)} of {len(own.files)} files"
+    size = sum({f.download.name: f.download.size for f in missing if f.download}.values())
+    package = next((f", or package {f.package}" for f in missing if f.package), "")
+    return (
+        f"[yellow]missing[/] {escape(shown)}: maxfl data fetch {own.name} "
+        f"({size / 1e6:,.0f} MB){escape(package)}"
+    )
+
+
+def _table(seen: Portrait) -> Table:
+    """Sizes and labels of seen and unseen clients."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    headings = ("clients", "number", "training samples", "test samples", "labels each", "flipped")
+    for i, heading in enumerate(headings):
+        table.add_column(heading, justify="left" if i == 0 else "right")
+    for name, group in (("seen", seen.is_seen), ("unseen", ~seen.is_seen)):
+        if group.any():
+            table.add_row(
+                name,
+                str(int(group.sum())),
+                _range(seen.train_sizes[group]),
+                _range(seen.test_sizes[group]),
+                f"{seen.effective_labels[group].mean():.1f} of {len(seen.labels)}",
+                str(int(seen.flipped[group].sum())),
+            )
+    return table
+
+
+def _range(sizes: np.ndarray) -> str:
+    """Smallest, median and largest, or the one size."""
+    low, middle, high = sizes.min(), np.median(sizes), sizes.max()
+    return str(low) if low == high else f"{low} to {high}, median {middle:.0f}"

@@ -1,0 +1,65 @@
+"""A federation at a glance: who has how much of what."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxfl.federation import Federation, Samples
+
+
+class Portrait(NamedTuple):
+    """What each of K clients has.
+
+    Attributes:
+        title: What the data are.
+        labels: What the labels mean.
+        counts: Samples of each label, training and test together, int[K, classes].
+        train_sizes: int[K].
+        test_sizes: int[K].
+        is_seen: Whether each client takes part in training, bool[K].
+        flipped: Whether each client's labels contradict the others', bool[K].
+        notes: How the split came out, where it is not as one would think.
+    """
+
+    title: str
+    labels: tuple[str, ...]
+    counts: NDArray[np.int64]
+    train_sizes: NDArray[np.int64]
+    test_sizes: NDArray[np.int64]
+    is_seen: NDArray[np.bool_]
+    flipped: NDArray[np.bool_]
+    notes: tuple[str, ...]
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """Share of each label in a client's samples, float[K, classes]."""
+        return self.counts / self.counts.sum(1, keepdims=True)
+
+    @property
+    def effective_labels(self) -> NDArray[np.float64]:
+        """1 / Σ share²: how many labels a client has, counting rare ones little, float[K]."""
+        return 1 / (self.shares**2).sum(1)
+
+
+def portrait(federation: Federation) -> Portrait:
+    """Count what each client has."""
+    about = federation.about
+    return Portrait(
+        about.title,
+        about.labels or tuple(map(str, range(federation.classes))),
+        _count(federation.train, federation.classes) + _count(federation.test, federation.classes),
+        federation.train_sizes,
+        federation.test_sizes,
+        federation.is_seen,
+        np.zeros(federation.clients, bool) if about.flipped is None else about.flipped,
+        about.notes,
+    )
+
+
+def _count(samples: Samples, classes: int) -> NDArray[np.int64]:
+    """Samples of each label that each client has, int[K, classes]."""
+    clients = len(samples.offsets) - 1
+    owner = np.repeat(np.arange(clients), np.diff(samples.offsets))
+    cells = np.bincount(owner * classes + samples.y, minlength=clients * classes)
+    return cells.reshape(clients, classes)

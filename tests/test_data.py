@@ -1,0 +1,328 @@
+"""Real files in, known facts out; damaged files are named."""
+
+import gzip
+import struct
+import zipfile
+
+import numpy as np
+import pytest
+
+import maxfl
+from maxfl.data import locate
+from maxfl.data.emnist import LABELS as EMNIST_LABELS
+from maxfl.data.emnist import emnist
+from maxfl.data.fashion_mnist import fashion_mnist
+from maxfl.data.glove import read_vectors
+from maxfl.data.idx import map_images, read_labels
+from maxfl.data.images import load_pairs
+from maxfl.data.locate import Place, find, obtain
+from maxfl.data.sentiment140 import read_tweets, sentiment140_stand_in
+from maxfl.data.sources import (
+    FASHION_MNIST,
+    SENTIMENT140,
+    SENTIMENT140_SAMPLE,
+    emnist_file,
+    glove_file,
+)
+from maxfl.data.synthetic import synthetic
+from maxfl.data.tweets import average, words
+
+VECTORS = "glove.6B.100d.top50k"
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    """Each test unpacks into a cache of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def needs(*files):
+    """Skip a test where a data set is not here, and say so."""
+    missing = [file.name for file in files if find(file) is None]
+    return pytest.mark.skipif(bool(missing), reason=f"{', '.join(missing)} not here: MAXFL_DATA")
+
+
+def idx(*arrays):
+    """Content of an idx file."""
+    (array,) = arrays
+    header = bytes((0, 0, 8, array.ndim)) + struct.pack(f">{array.ndim}I", *array.shape)
+    return header + array.astype(np.uint8).tobytes()
+
+
+def cached(tmp_path):
+    """What is left in the cache."""
+    return [p for p in (tmp_path / "cache").rglob("*") if p.is_file()]
+
+
+@needs(*FASHION_MNIST.values())
+def test_fashion_mnist_is_what_its_publisher_says():
+    data = fashion_mnist()
+    assert data.x.shape == (70_000, 28, 28)
+    assert isinstance(data.x, np.memmap)
+    np.testing.assert_array_equal(np.bincount(data.y), [7000] * 10)
+    np.testing.assert_array_equal(np.bincount(data.y[:60_000]), [6000] * 10)
+    train = data.x[:60_000] / np.float32(255)
+    assert train.mean() == pytest.approx(0.2860, abs=5e-5)
+    assert train.std() == pytest.approx(0.3530, abs=5e-5)
+    # The first image is an ankle boot, whose sole is below: dark above, bright below.
+    assert data.labels[data.y[0]] == "ankle boot"
+    assert data.x[0, 20:].mean() > 5 * data.x[0, :7].mean()
+    assert len(fashion_mnist("test").y) == 10_000
+
+
+EMNIST_TEST = [emnist_file("byclass", "test", what) for what in ("images", "labels")]
+
+
+@needs(*EMNIST_TEST)
+def test_emnist_is_upright_and_its_labels_are_those_of_the_mapping():
+    data = emnist("byclass", "test")
+    assert data.x.shape == (116_323, 28, 28)
+    assert data.classes == 62
+    assert np.bincount(data.y).min() > 0
+    pixels = data.x / np.float32(255)
+    assert pixels.mean() == pytest.approx(0.1736, abs=5e-4)
+    assert pixels.std() == pytest.approx(0.3317, abs=5e-4)
+    # An L has its bar below and left, a T above; a transposed image has them elsewhere.
+    mean = {c: pixels[data.y == data.labels.index(c)].mean(0) for c in "LT7"}
+    assert mean["L"][18:].sum() > 1.5 * mean["L"][:10].sum()
+    assert mean["L"][:, :14].sum() > mean["L"][:, 14:].sum()
+    assert mean["T"][:10].sum() > 1.3 * mean["T"][18:].sum()
+    assert mean["7"][:10].sum() > 1.2 * mean["7"][18:].sum()
+    mapping = find(EMNIST_TEST[0]).path.parent / "emnist-byclass-mapping.txt"
+    rows = [line.split() for line in mapping.read_text().splitlines()]
+    assert EMNIST_LABELS["byclass"] == "".join(chr(int(code)) for _, code in rows)
+
+
+def test_all_emnist_splits_also_from_the_publishers_zip(tmp_path, monkeypatch):
+    monkeypatch.delenv("MAXFL_DATA", raising=False)
+    folder = tmp_path / "data" / "emnist"
+    folder.mkdir(parents=True)
+    images = np.arange(2 * 28 * 28).reshape(2, 28, 28) % 251
+    with zipfile.ZipFile(folder / "gzip.zip", "w") as archive:
+        for split, labels in EMNIST_LABELS.items():
+            first = 1 if split == "letters" else 0
+            for part in ("train", "test"):
+                y = np.array([first, first + len(labels) - 1])
+                for what, content in (("images", idx(images)), ("labels", idx(y))):
+                    name = f"gzip/{emnist_file(split, part, what).name}.gz"
+                    archive.writestr(name, gzip.compress(content))
+    for split, classes in (("byclass", 62), ("bymerge", 47), ("balanced", 47), ("letters", 26),
+                           ("digits", 10), ("mnist", 10)):  # fmt: skip
+        data = emnist(split, "both", tmp_path / "data")
+        assert data.classes == classes
+        assert data.y.tolist() == [0, classes - 1] * 2
+        np.testing.assert_array_equal(data.x[3], images[1].T)
+
+
+def test_a_file_of_another_split_is_noticed(tmp_path):
+    for part in ("train", "test"):
+        for what, array in (("images", np.zeros((1, 28, 28))), ("labels", np.array([61]))):
+            name = emnist_file("balanced", part, what).name
+            (tmp_path / name).write_bytes(idx(array))
+    with pytest.raises(maxfl.InputError, match="labels 61 to 61 where 47 labels"):
+        emnist("balanced", "both", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("damage", "words_"),
+    [
+        (lambda c: gzip.compress(c)[:-30], "is damaged"),
+        (lambda c: gzip.compress(b"\1" + c[1:]), "starts with 01 00 08 03"),
+        (lambda c: gzip.compress(c[:-5]), "bytes of data where its header says"),
+        (lambda c: gzip.compress(c + b"x"), "bytes of data where its header says"),
+        (lambda c: gzip.compress(c[:7]), "ends within its header"),
+        (lambda c: c, "is damaged"),
+    ],
+)
+def test_a_damaged_image_file_is_named_and_leaves_nothing(tmp_path, damage, words_):
+    path = tmp_path / "images-idx3-ubyte.gz"
+    path.write_bytes(damage(idx(np.ones((50, 4, 4)))))
+    with pytest.raises(maxfl.InputError, match=words_) as caught:
+        map_images([Place(path)])
+    assert "images-idx3-ubyte.gz" in str(caught.value)
+    assert cached(tmp_path) == []
+
+
+def test_labels_that_do_not_fit_the_images(tmp_path):
+    pair = [FASHION_MNIST[f"t10k-{n}-ubyte"] for n in ("images-idx3", "labels-idx1")]
+    (tmp_path / pair[0].name).write_bytes(idx(np.ones((5, 4, 4))))
+    (tmp_path / pair[1].name).write_bytes(idx(np.ones(4)))
+    with pytest.raises(maxfl.InputError, match=r"5 images but 4 labels in .*t10k-labels"):
+        load_pairs([tuple(pair)], tmp_path, None)
+    with pytest.raises(maxfl.InputError, match="not an idx file of 1 dimension"):
+        read_labels(Place(tmp_path / pair[0].name))
+
+
+def test_a_changed_file_is_unpacked_again(tmp_path):
+    path = tmp_path / "images-idx3-ubyte"
+    for value in (1, 2):
+        path.write_bytes(idx(np.full((3 + value, 4, 4), value)))
+        np.testing.assert_array_equal(map_images([Place(path)]), np.full((3 + value, 4, 4), value))
+
+
+def test_the_search_order(tmp_path, monkeypatch):
+    file = FASHION_MNIST["t10k-labels-idx1-ubyte"]._replace(packaged=str(tmp_path / "package"))
+    places = [tmp_path / "given/fmnist", tmp_path / "variable", tmp_path / "package",
+              tmp_path / "cache/maxfl/data/fmnist"]  # fmt: skip
+    monkeypatch.setenv("MAXFL_DATA", str(tmp_path / "variable"))
+    assert find(file, tmp_path / "given") is None
+    for folder in reversed(places):
+        folder.mkdir(parents=True)
+        (folder / f"{file.name}.gz").write_bytes(b"")
+        assert find(file, tmp_path / "given").path.parent == folder
+
+
+def test_offline_the_error_says_what_to_put_where(tmp_path, monkeypatch):
+    monkeypatch.delenv("MAXFL_DATA", raising=False)
+
+    def unreachable(*_):
+        raise OSError("no network")
+
+    monkeypatch.setattr(locate, "fetch", unreachable)
+    file = FASHION_MNIST["t10k-labels-idx1-ubyte"]._replace(packaged=str(tmp_path / "none"))
+    with pytest.raises(maxfl.InputError) as caught:
+        obtain(file, tmp_path)
+    for words_ in (
+        "t10k-labels-idx1-ubyte.gz into", str(tmp_path / "fmnist"), "no network",
+        "dataset-fashion-mnist", file.download.url,
+    ):  # fmt: skip
+        assert words_ in str(caught.value)
+    with pytest.raises(maxfl.InputError, match="it can't be downloaded"):
+        obtain(SENTIMENT140_SAMPLE, tmp_path)
+
+
+@needs(SENTIMENT140_SAMPLE)
+def test_real_tweets():
+    tweets = read_tweets(obtain(SENTIMENT140_SAMPLE))
+    assert len(tweets.texts) == 24_354
+    np.testing.assert_array_equal(np.bincount(tweets.y), [12_098, 12_256])
+    assert len(np.unique(tweets.users)) == 22_092
+    assert tweets.texts[1].startswith("is upset that he can't update his Facebook")
+    assert tweets.y[0] == 0
+
+
+@needs(SENTIMENT140_SAMPLE, glove_file(VECTORS))
+def test_the_stand_in_calls_itself_one():
+    data = sentiment140_stand_in(VECTORS)
+    assert data.title.startswith("STAND-IN for Sentiment140: 24,354 real tweets")
+    assert "% of words found" in data.title
+    assert data.owner is None
+    assert data.x.shape == (24_354, 100)
+    assert np.isfinite(data.x).all()
+    # Sentiment is in there: a least-squares line on half of them gets the other half right.
+    order = np.random.default_rng(0).permutation(len(data.x))
+    fit, held = order[:12_000], order[12_000:]
+    line = np.linalg.lstsq(data.x[fit], 2.0 * data.y[fit] - 1, rcond=None)[0]
+    assert ((data.x[held] @ line > 0) == data.y[held]).mean() > 0.68
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_csv_in_latin_1(tmp_path, pack):
+    path = tmp_path / ("t.csv.gz" if pack is gzip.compress else "t.csv")
+    rows = '"0","1","Mon","Q","ann","caf\xe9, ""ok"""\n"4","2","Tue","Q","bob","NULL"\n'
+    path.write_bytes(pack(rows.encode("latin-1")))
+    tweets = read_tweets(Place(path))
+    assert tweets.texts == ['caf\xe9, "ok"', "NULL"]
+    assert tweets.users.tolist() == ["ann", "bob"]
+    assert tweets.y.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("rows", "words_"),
+    [
+        ('"0","1","Mon","Q","ann","a"\n"4","2","Tue","Q","bob"\n', "Expected 6 columns, got 5"),
+        ('"2","1","Mon","Q","ann","a"\n', r"polarity \[2\]"),
+        ('"x","1","Mon","Q","ann","a"\n', "not Sentiment140's CSV"),
+        ("", "not Sentiment140's CSV"),
+    ],
+)
+def test_a_damaged_csv_is_named(tmp_path, rows, words_):
+    path = tmp_path / "tweets.csv"
+    path.write_text(rows)
+    with pytest.raises(maxfl.InputError, match=words_) as caught:
+        read_tweets(Place(path))
+    assert "tweets.csv" in str(caught.value)
+
+
+LINES = "the 1 2 3\n, 0.5 -1e-2 4\nnaïve 0 0 1\n"
+
+
+@pytest.mark.parametrize("how", ["txt", "txt.gz", "zip"])
+def test_vectors_of_any_dimension_plain_or_packed(tmp_path, how):
+    path = tmp_path / f"v.{how}"
+    if how == "zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("glove.6B.3d.txt", LINES)
+        place = Place(path, "glove.6B.3d.txt")
+    else:
+        content = LINES.encode()
+        path.write_bytes(gzip.compress(content) if how == "txt.gz" else content)
+        place = Place(path)
+    vectors = read_vectors(place)
+    assert vectors.row == {"the": 0, ",": 1, "naïve": 2}
+    np.testing.assert_allclose(vectors.table, [[1, 2, 3], [0.5, -0.01, 4], [0, 0, 1]])
+
+
+@pytest.mark.parametrize(
+    ("lines", "words_"),
+    [
+        (LINES + "odd 1 2\n", "line 4: 2 numbers where line 1 has 3"),
+        ("a 1 2 3\nb 1 2\nc 1 2 3 4\n", "line 2: 2 numbers"),
+        ("a 1 2\nb 1 x\n", "line 2: .*'x'"),
+        ("a 1 2\nb 1 nan\n", "line 2: .* NaN"),
+        ("", "is empty"),
+    ],
+)
+def test_damaged_vectors_are_named(tmp_path, lines, words_):
+    path = tmp_path / "glove.txt"
+    path.write_text(lines)
+    with pytest.raises(maxfl.InputError, match=words_) as caught:
+        read_vectors(Place(path))
+    assert "glove.txt" in str(caught.value)
+
+
+def test_words_and_their_mean_by_hand(tmp_path):
+    assert words("@Bob I don't KNOW: it's http://t.co/x 4 u!!") == [
+        "i", "do", "n't", "know", ":", "it", "'s", "4", "u", "!", "!",
+    ]  # fmt: skip
+    path = tmp_path / "v.txt"
+    path.write_text("good 1 0\nbad 0 1\n! 1 1\n")
+    texts = ["Good good bad!", "nothing known", "bad"]
+    x, found = average(texts, read_vectors(Place(path)))
+    np.testing.assert_allclose(x, [[0.75, 0.5], [0, 0], [0, 1]])
+    assert found == 5 / 7
+
+
+def test_the_full_sentiment140_is_never_replaced_by_the_sample(tmp_path):
+    (tmp_path / f"{SENTIMENT140_SAMPLE.name}").write_text("")
+    assert find(SENTIMENT140, tmp_path) is None
+
+
+def test_synthetic_clients_differ_as_asked():
+    def spread(alpha, beta):
+        data = synthetic(200, alpha, beta, np.random.default_rng(0))
+        sizes = np.bincount(data.owner)
+        means = np.add.reduceat(data.x, np.cumsum(sizes) - sizes) / sizes[:, None]
+        return data, sizes, means.mean(1).std()
+
+    data, sizes, even = spread(0.0, 0.0)
+    assert data.title == "Synthetic(0, 0)"
+    assert sizes.min() >= 50
+    assert sizes.max() > 5 * np.median(sizes)
+    # Means over 60 features: deviation 1/√60 from v_k alone, and β more with B_k.
+    assert even == pytest.approx(1 / np.sqrt(60), rel=0.2)
+    assert spread(0.0, 1.0)[2] == pytest.approx(np.sqrt(1 + 1 / 60), rel=0.2)
+    variances = data.x[data.owner == sizes.argmax()].var(0)
+    np.testing.assert_allclose(variances[[0, 9]], [1, 10**-1.2], rtol=0.15)
+    again, _, _ = spread(0.0, 0.0)
+    np.testing.assert_array_equal(data.x, again.x)
+
+
+def test_digits():
+    pytest.importorskip("sklearn", reason="scikit-learn brings the digits")
+    from maxfl.data.digits import MEAN, STD, digits
+
+    data = digits()
+    assert data.x.shape == (1797, 8, 8)
+    assert data.x.mean() == pytest.approx(MEAN, abs=1e-3)
+    assert data.x.std() == pytest.approx(STD, abs=1e-3)
