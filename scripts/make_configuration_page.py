@@ -15,7 +15,8 @@ a default, so an empty file is a run too. Unknown keys and wrong types are error
 nothing beside the others are pointed at. Another `algorithm.name` on the command line or in a sweep
 drops the numbers that the file gives for its own method.
 
-Data sets and partitions are explained in [data.md](data.md). This page is made by `python scripts/make_configuration_page.py`.
+Data sets and partitions: [data.md](data.md). This page is made by
+`python scripts/make_configuration_page.py`.
 
 | key | default | meaning |
 |---|---|---|
@@ -31,8 +32,8 @@ Configurations that differ only in numbers (learning rates, a method's numbers, 
 run together as one compiled program. Others run one after another.
 
 Examples: [opt-out.toml](../examples/opt-out.toml), [clusters.toml](../examples/clusters.toml),
-[sweep.toml](../examples/sweep.toml), [own-data.toml](../examples/own-data.toml), and the demo itself,
-[demo.toml](../src/maxfl/demo.toml).
+[sweep.toml](../examples/sweep.toml), [own-data.toml](../examples/own-data.toml), and the demo
+itself, [demo.toml](../src/maxfl/demo.toml).
 """
 
 

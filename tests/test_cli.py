@@ -120,7 +120,7 @@ def test_demo_draws_its_figure(tmp_path):
 
 def test_data_are_listed_and_shown(tmp_path):
     text = maxfl("data", "list", "--dir", tmp_path)
-    for words in ("fashion-mnist", "emnist-byclass", "STAND-IN", "maxfl data fetch sent140"):
+    for words in ("fashion-mnist", "emnist-byclass", "STAND-IN", "maxfl data fetch NAME"):
         assert words in " ".join(text.split())
     assert "needs no files" in maxfl("data", "fetch", "digits")
     assert "data set = 'mnist': want one of" in maxfl("data", "fetch", "mnist", code=2)
