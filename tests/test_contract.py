@@ -46,5 +46,6 @@ def test_state_and_memory_follow_the_clients_that_took_part(small, at_once):
     state, history = states[-1], simulation.history(prepared, blocks, states[-1])
     visits = np.bincount(history.asked.client[history.asked.took_part], minlength=small.seen)
     np.testing.assert_array_equal(state.server.state[0], visits)
-    np.testing.assert_array_equal(state.memory[0], visits)
+    rows = np.asarray(state.memory.rows[0])[np.maximum(state.memory.place[0] - 1, 0)]
+    np.testing.assert_array_equal(np.where(state.memory.place[0] > 0, rows, 0), visits)
     assert visits.sum() < TRAINING.rounds * TRAINING.cohort

@@ -1,7 +1,24 @@
 """Federated learning that keeps its clients: the public names."""
 
-from maxfl import appeal
-from maxfl.algorithms import ALGORITHMS, Algorithm, fedavg, maxfl
+from maxfl import adversary, appeal, optimisers, robust
+from maxfl.algorithms import (
+    ALGORITHMS,
+    Algorithm,
+    afl,
+    ditto,
+    fedavg,
+    fedprox,
+    maxfl,
+    maxfl_exponential,
+    maxfl_log,
+    maxfl_relu,
+    mwfed,
+    perfedavg,
+    perfedavg_hf,
+    pfedme,
+    qffl,
+    scaffold,
+)
 from maxfl.data.flwr_partitions import from_flwr_datasets
 from maxfl.errors import InputError
 from maxfl.federation import Decoding, Federation, Samples
@@ -24,17 +41,32 @@ __all__ = [
     "Samples",
     "Simulation",
     "Training",
+    "adversary",
+    "afl",
     "appeal",
     "custom",
     "decline",
+    "ditto",
     "everyone",
     "fedavg",
+    "fedprox",
     "fixed",
     "from_flwr_datasets",
     "maxfl",
+    "maxfl_exponential",
+    "maxfl_log",
+    "maxfl_relu",
     "mlp",
+    "mwfed",
     "opt_out",
+    "optimisers",
+    "perfedavg",
+    "perfedavg_hf",
+    "pfedme",
+    "qffl",
+    "robust",
     "run",
+    "scaffold",
     "simulate",
     "solo",
     "use_all_cores",

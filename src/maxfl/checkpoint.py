@@ -17,7 +17,7 @@ from maxfl.errors import InputError
 from maxfl.files import digest, from_tensors, to_tensors, write_whole
 from maxfl.requirement import Solo, Thresholds
 from maxfl.simulation import Block, Prepared, Simulation
-from maxfl.spec import Asked, Evaluation, State
+from maxfl.spec import Asked, Evaluation, Personal, State
 
 FORMAT = 1
 INDEX = "checkpoint.json"
@@ -78,7 +78,10 @@ class Checkpoint:
     def _restore(self, index: dict[str, Any], simulation: Simulation) -> Saved:
         contents = {name: self._read(name, sha) for name, sha in index["files"].items()}
         self._files = index["files"]
-        like_block = Block(0, Evaluation(*range(5)), Asked(*range(4)))
+        leaf: Any = 0
+        personal = Personal(leaf, leaf, leaf) if simulation.personal else ()
+        evaluation = Evaluation(leaf, leaf, leaf, leaf, leaf, personal)
+        like_block = Block(0, evaluation, Asked(leaf, leaf, leaf, leaf))
         like_prepared = Prepared(Solo(0, 0, 0), Thresholds(0, 0))
         like_state = simulation.state_shape()
         done = index["blocks"]

@@ -6,14 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxfl import appeal
-from maxfl.errors import check_choice
+from maxfl.errors import InputError, check_choice
 from maxfl.model import Params
 from maxfl.requirement import Solo, Thresholds
-from maxfl.spec import Asked, Evaluation
+from maxfl.spec import Asked, Evaluation, Personal
 
 Floats = NDArray[np.float32]
 Reading = Literal["held-out", "training", "literal"]
 Group = Literal["seen", "unseen", "all"]
+Whose = Literal["global", "personal"]
 
 READINGS: dict[Reading, str] = {
     "held-out": "held-out loss against the solo model's held-out loss (times `multiple`)",
@@ -33,6 +34,7 @@ class History(NamedTuple):
         asked: Who was asked in each round, [C, T, m] each.
         solo: The solo models' results, [C, K] each.
         thresholds: Requirements, [C, K] each.
+        lies: Who is Byzantine in each configuration, bool[C, K]; they count in no mean.
         params: The final global model, leading axis C.
     """
 
@@ -42,31 +44,54 @@ class History(NamedTuple):
     asked: Asked
     solo: Solo
     thresholds: Thresholds
+    lies: NDArray[np.bool_]
     params: Params
 
-    def satisfied(self, reading: Reading = "held-out") -> NDArray[np.bool_]:
+    def satisfied(
+        self, reading: Reading = "held-out", model: Whose = "global"
+    ) -> NDArray[np.bool_]:
         """Whether the model meets each client's requirement, bool[C, E, K]."""
+        scores = self.scores(model)
         pairs = {
-            "held-out": (self.evaluation.test_loss, self.thresholds.test),
-            "training": (self.evaluation.train_loss, self.thresholds.train),
-            "literal": (self.evaluation.test_loss, self.thresholds.train),
+            "held-out": (scores.test_loss, self.thresholds.test),
+            "training": (scores.train_loss, self.thresholds.train),
+            "literal": (scores.test_loss, self.thresholds.train),
         }
         loss, bar = pairs[check_choice("reading", reading, pairs)]
         return appeal.appealing(np.asarray(loss), np.asarray(bar)[:, None, :])
 
-    def gm_appeal(self, clients: Group = "seen", reading: Reading = "held-out") -> Floats:
+    def scores(self, model: Whose = "global") -> Evaluation | Personal:
+        """What the global model, or each client's personal or tuned one, was measured to do."""
+        if check_choice("model", model, ("global", "personal")) == "global":
+            return self.evaluation
+        if not self.has_personal:
+            raise InputError(
+                "this run has no personal models: it takes a method that makes them, or tuning"
+            )
+        return self.evaluation.personal
+
+    @property
+    def has_personal(self) -> bool:
+        """Whether clients had personal or tuned models."""
+        return isinstance(self.evaluation.personal, Personal)
+
+    def gm_appeal(
+        self, clients: Group = "seen", reading: Reading = "held-out", model: Whose = "global"
+    ) -> Floats:
         """Share of clients whose requirement the model meets, float[C, E]."""
-        return self.mean(self.satisfied(reading), clients)
+        return self.mean(self.satisfied(reading, model), clients)
 
-    def accuracy(self, clients: Group = "seen") -> Floats:
-        """Mean test accuracy of the global model, float[C, E]."""
-        return self.mean(self.evaluation.test_accuracy, clients)
+    def accuracy(self, clients: Group = "seen", model: Whose = "global") -> Floats:
+        """Mean test accuracy of the model, float[C, E]."""
+        return self.mean(self.scores(model).test_accuracy, clients)
 
-    def preferred_accuracy(self, clients: Group = "seen", reading: Reading = "held-out") -> Floats:
-        """Mean test accuracy of the model each client would use, float[C, E]."""
+    def preferred_accuracy(
+        self, clients: Group = "seen", reading: Reading = "held-out", model: Whose = "global"
+    ) -> Floats:
+        """Mean test accuracy if satisfied clients use the model and others their solo one."""
         chosen = appeal.preferred(
-            self.satisfied(reading),
-            self.evaluation.test_accuracy,
+            self.satisfied(reading, model),
+            self.scores(model).test_accuracy,
             np.asarray(self.solo.test_accuracy)[:, None, :],
         )
         return self.mean(chosen, clients)
@@ -80,16 +105,19 @@ class History(NamedTuple):
         return self.mean(self.evaluation.willing, clients)
 
     def mean(self, values: Any, clients: Group = "seen") -> Floats:
-        """Mean over a group of clients, the last axis; NaN for a group without clients."""
+        """Mean over the honest clients of a group, [C, ..., K] to [C, ...]; NaN if it is empty."""
         group = {
             "seen": self.is_seen,
             "unseen": ~self.is_seen,
             "all": np.full_like(self.is_seen, 1),
         }
-        chosen = np.asarray(values, np.float32)[..., group[check_choice("clients", clients, group)]]
-        if chosen.shape[-1] == 0:
-            return np.full(chosen.shape[:-1], np.nan, np.float32)
-        return np.asarray(chosen.mean(-1), np.float32)
+        counts = group[check_choice("clients", clients, group)] & ~self.lies
+        values = np.asarray(values, np.float32)
+        counts = counts.reshape(len(counts), *[1] * (values.ndim - 2), -1)
+        # A client that does not count must not, even if its loss is infinite.
+        sums = np.where(counts, values, 0).sum(-1, dtype=np.float64)
+        with np.errstate(invalid="ignore"):  # 0/0 is NaN
+            return np.asarray(sums / counts.sum(-1), np.float32)
 
     def sampled(self) -> NDArray[np.bool_]:
         """Whether each client was asked in the round that led to each evaluation, bool[C, E, K].
@@ -120,12 +148,13 @@ class History(NamedTuple):
 
     def failed(self) -> NDArray[np.bool_]:
         """Whether each configuration diverged: a loss, or every requirement, is not finite."""
-        losses = np.isfinite(self.evaluation.train_loss).all((1, 2))
+        finite = np.isfinite(self.evaluation.train_loss) | self.lies[:, None]
+        losses = finite.all((1, 2))
         return np.asarray(~losses | (self.without_requirement() == len(self.is_seen)))
 
     def stalled_from(self) -> NDArray[np.int64]:
         """First round (from 1) without anybody, if in the end nobody is willing; else 0; int[C]."""
-        nobody = ~self.evaluation.willing[:, -1, self.is_seen].any(1)
+        nobody = ~(self.evaluation.willing[:, -1] & self.is_seen & ~self.lies).any(1)
         active = np.asarray(self.asked.took_part).any(-1)
         last = np.where(active, np.arange(1, active.shape[1] + 1), 0).max(1, initial=0)
         return np.where(nobody, last + 1, 0)

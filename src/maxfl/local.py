@@ -53,8 +53,13 @@ def batch_gradient(
     key: Array,
     params: Params,
     draw: Array,
+    *,
+    reverse: Array | bool = False,
+    classes: int = 0,
 ) -> Params:
     """Gradient of the mean loss on minibatch number ``draw`` of a client.
+
+    With ``reverse``, of labels y → classes − 1 − y: those of a client that spoils the model.
 
     The minibatch is drawn with replacement, so a client of any size, one sample or ten thousand,
     gives batches of one shape without padding.
@@ -62,6 +67,8 @@ def batch_gradient(
     start, end = train.offsets[client], train.offsets[client + 1]
     rows = start + draw_rows(batch_key(key, draw), batch_size, end - start)
     x, y = decode(decoding, train.x[rows]), train.y[rows]
+    if reverse is not False:
+        y = jnp.where(reverse, classes - 1 - y, y)
 
     def mean_loss(w: Params) -> Array:
         logits = model.apply(w, x, dropout_key(key, draw))

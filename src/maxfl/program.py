@@ -17,12 +17,15 @@ from maxfl.algorithms.contract import Client, Pytree, Server, descend
 from maxfl.evaluation import evaluate, owners
 from maxfl.layout import CLIENT, SWEEP, Layout
 from maxfl.local import batch_gradient, client_score
+from maxfl.memory import empty
 from maxfl.model import Model, Params
+from maxfl.optimisers import Kind, Rates, transformation
 from maxfl.participation import willing
 from maxfl.randomness import Purpose, key
 from maxfl.requirement import Solo
-from maxfl.rounds import all_losses, run_round, watched_losses
-from maxfl.spec import Asked, Data, Evaluation, Numbers, Setup, SoloSpec, Spec, State
+from maxfl.rounds import all_losses, gather, run_round, share_out, watched_losses
+from maxfl.spec import Asked, Data, Evaluation, Numbers, Personal, Setup, SoloSpec, Spec, State
+from maxfl.visit import lie, personal_scores
 
 SKIP = -1
 """In a plan: no rounds and no evaluation, so that a shorter last block needs no new program."""
@@ -32,22 +35,25 @@ EACH, ALIKE = PartitionSpec(SWEEP), PartitionSpec()
 T = TypeVar("T")
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+@partial(jax.jit, static_argnums=(0, 1, 2, 3, 4, 5))
 def start(
     model: Model,
     init: Callable[[Params, int], Pytree],
     memory: Callable[[Params], Pytree],
+    optimiser: Kind,
     seen: int,
+    most: int,
     seed: Array,
 ) -> State:
-    """State before the first round, for every configuration; init and memory are the method's."""
+    """State before the first round, for every configuration; init and memory are the method's.
+
+    At ``most`` so many clients can ever take part.
+    """
 
     def one(seed: Array) -> State:
         params = model.init(key(seed, Purpose.INIT))
-        for_all = jax.tree.map(
-            lambda leaf: jnp.broadcast_to(leaf, (seen, *jnp.shape(leaf))), memory(params)
-        )
-        return State(Server(params, init(params, seen)), for_all)
+        kept = transformation(optimiser, Rates()).init(params)
+        return State(Server(params, init(params, seen)), empty(memory(params), seen, most), kept)
 
     return jax.lax.map(one, seed)
 
@@ -84,6 +90,7 @@ def run_block(
     data: Data,
     numbers: Numbers,
     requirement: Array,
+    lies: Array,
     state: State,
     first: Array,
     plan: Array,
@@ -95,6 +102,7 @@ def run_block(
         data: The federation's arrays.
         numbers: Leading axis C.
         requirement: ρ, float32[C, K].
+        lies: Who lies, bool[C, K].
         state: Leading axis C.
         first: Number of rounds done before.
         plan: int[P]: so many rounds, then an evaluation, P times; or ``SKIP``.
@@ -104,30 +112,31 @@ def run_block(
     """
 
     def shard(
-        data: Data, numbers: Numbers, requirement: Array, state: State, first: Array, plan: Array
+        data: Data, sweep: tuple[Numbers, Array, Array, State], first: Array, plan: Array
     ) -> tuple[State, Asked, Evaluation]:
         owner, test_owner = owners(data.train), owners(data.test)
 
-        def configuration(own: tuple[Numbers, Array, State]) -> tuple[State, Asked, Evaluation]:
-            numbers, rho, state = own
-            setup = Setup(spec, data, owner, numbers, rho)
+        def configuration(
+            own: tuple[Numbers, Array, Array, State],
+        ) -> tuple[State, Asked, Evaluation]:
+            numbers, rho, lies, state = own
+            setup = Setup(spec, data, owner, numbers, rho, lies)
 
             def period(carry: tuple[State, Any, Array], rounds: Array) -> tuple[Any, Any]:
                 state, losses, first = carry
                 state, losses, asked = _rounds(setup, state, losses, first, rounds)
                 first = first + jnp.maximum(rounds, 0)
-                look = partial(_evaluate, setup, test_owner, first, state.server, losses)
+                look = partial(_evaluate, setup, test_owner, first, state, losses)
                 return (state, losses, first), (asked, _if(rounds != SKIP, look))
 
             begin = state, watched_losses(setup, state.server), first
             (state, _, _), (asked, evaluation) = jax.lax.scan(period, begin, plan)
             return state, asked, evaluation
 
-        own = numbers, requirement, state
-        return _map(configuration, own, spec.layout.configurations_at_once)
+        return _map(configuration, sweep, spec.layout.configurations_at_once)
 
-    specs = (ALIKE, EACH, EACH, EACH, ALIKE, ALIKE)
-    return _shard(spec.layout, shard, specs, EACH)(data, numbers, requirement, state, first, plan)
+    sweep = numbers, requirement, lies, state
+    return _shard(spec.layout, shard, (ALIKE, EACH, ALIKE, ALIKE), EACH)(data, sweep, first, plan)
 
 
 def _rounds(
@@ -147,21 +156,35 @@ def _rounds(
 
 
 def _evaluate(
-    setup: Setup, test_owner: Array, done: Array, server: Server, losses: Any
+    setup: Setup, test_owner: Array, done: Array, state: State, losses: Any
 ) -> Evaluation:
     """Show the model to all K clients after ``done`` rounds."""
-    spec, data, _, numbers, rho = setup
+    spec, data, _, numbers, rho, lies = setup
+    server = state.server
     test = evaluate(spec.model, data.decoding, data.test, test_owner, server.params, CLIENT)
     loss = losses if spec.watches else all_losses(setup, server)
-    clients = Client(jnp.arange(len(rho)), jnp.diff(data.train.offsets), loss, rho)
+    personal: Any = _evaluate_personal(setup, state) if spec.personal else ()
+    tuned = personal.train_loss if spec.tunes else loss
+    clients = Client(jnp.arange(len(rho)), jnp.diff(data.train.offsets), loss, tuned, rho)
     weigh = partial(spec.algorithm.weight, numbers.hyper, server)
+    wants = willing(spec.rule, numbers.presence, done, loss, rho)
     return Evaluation(
         train_loss=loss,
         test_loss=test.loss,
         test_accuracy=test.accuracy,
-        willing=willing(spec.rule, numbers.presence, done, loss, rho),
-        weight=jax.vmap(weigh)(clients),
+        willing=wants | lies if spec.attack else wants,
+        weight=jax.vmap(weigh)(lie(setup, clients)),
+        personal=personal,
     )
+
+
+def _evaluate_personal(setup: Setup, state: State) -> Personal:
+    """How the models that clients use do on their own data, float32[K]; devices share the work."""
+    clients, width = len(setup.requirement), setup.spec.layout.clients_at_once
+    turns = -(-clients // (jax.lax.axis_size(CLIENT) * width))
+    own = share_out(jnp.arange(clients), turns, width)
+    scores = _map(partial(personal_scores, setup, state), own.reshape(-1), width)
+    return jax.tree.map(lambda a: gather(a.reshape(turns, width))[:clients], scores)
 
 
 def _if(condition: Array, function: Callable[[], T]) -> T:

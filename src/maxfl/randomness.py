@@ -22,6 +22,9 @@ class Purpose(IntEnum):
     UNAVAILABLE = 3
     SOLO_INIT = 4
     SOLO_TRAINING = 5
+    TUNING = 6
+    BYZANTINE = 7
+    NOISE = 8
 
 
 def key(

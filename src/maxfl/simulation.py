@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
+from maxfl.adversary import Adversary, liars, nobody
 from maxfl.algorithms.contract import Algorithm
 from maxfl.errors import InputError, check_count, check_number
 from maxfl.federation import Federation
@@ -16,9 +17,11 @@ from maxfl.history import History
 from maxfl.layout import CLIENT, SWEEP, layout
 from maxfl.local import decode
 from maxfl.model import Model
+from maxfl.optimisers import Optimiser, sgd
 from maxfl.participation import Participation, everyone
 from maxfl.program import SKIP, run_block, start, train_alone
 from maxfl.requirement import Requirement, Solo, Thresholds, solo, thresholds
+from maxfl.robust import Robust
 from maxfl.spec import Asked, Data, Evaluation, Numbers, SoloSpec, Spec, State
 
 Progress = Callable[[str, int, int], None]
@@ -81,6 +84,22 @@ class Simulation:
     Any number that is a one-dimensional array, of the training, the algorithm, the requirement,
     the participation, or the seed, makes a sweep: arrays have one length C and are read side by
     side (configuration c takes entry c of each). All of it is checked here, before any training.
+
+    Args:
+        federation: The clients and their data.
+        model: What is trained.
+        algorithm: The method.
+        training: Rounds, steps and rates.
+        requirement: What clients demand of the model; by default their solo model's loss.
+        participation: Who takes part; by default everyone.
+        optimiser: The server's, see ``maxfl.optimisers``; by default plain steps.
+        robust: How updates are put together, see ``maxfl.robust``; by default the weighted mean.
+        adversary: Who lies and how, see ``maxfl.adversary``; by default nobody.
+        tuning: SGD steps by which clients tune a model on their own training data before they
+            judge it: in their weights, and in what is measured as their personal models.
+        seed: Of every draw.
+        devices: By default all of JAX's.
+        at_once: Most clients or configurations vectorised on one device.
     """
 
     def __init__(
@@ -92,6 +111,10 @@ class Simulation:
         *,
         requirement: Requirement | None = None,
         participation: Participation | None = None,
+        optimiser: Optimiser | None = None,
+        robust: Robust | None = None,
+        adversary: Adversary | None = None,
+        tuning: ArrayLike = 0,
         seed: ArrayLike = 0,
         devices: list[Any] | None = None,
         at_once: int | None = None,
@@ -99,15 +122,29 @@ class Simulation:
         training = Training() if training is None else training
         requirement = solo() if requirement is None else requirement
         participation = everyone() if participation is None else participation
-        _check_kinds(federation, model, algorithm, training, requirement, participation)
+        optimiser = sgd() if optimiser is None else optimiser
+        robust = Robust() if robust is None else robust
+        adversary = nobody() if adversary is None else adversary
+        _check_kinds(
+            *(federation, model, algorithm, training, requirement, participation),
+            *(optimiser, robust, adversary),
+        )
         self.federation, self.training, self.requirement = federation, training, requirement
         _check_training(training, federation)
         _check_model(model, federation)
         check_number("seed", seed, least=0, below=2**32, whole=True)
+        check_number("tuning", tuning, least=0, whole=True)
         self._given = _arrays(
             Numbers(
-                *(seed, training.local_lr, training.server_lr),
-                *(algorithm.hyper, participation.presence),
+                seed,
+                training.local_lr,
+                training.server_lr,
+                algorithm.hyper,
+                participation.presence,
+                optimiser.rates,
+                robust.limits,
+                adversary.attack,
+                tuning,
             )
         )
         self.configurations = _count((self._given, _arrays(self.requirement._replace(rule=None))))
@@ -123,6 +160,14 @@ class Simulation:
             model=model,
             algorithm=algorithm._replace(hyper=None),
             rule=participation.rule,
+            optimiser=optimiser.kind,
+            robust=robust.rule,
+            clips=robust.clips,
+            attack=adversary.active,
+            flip_labels=adversary.flip_labels,
+            collude=adversary.collude,
+            tunes=bool(np.any(np.asarray(tuning) > 0)),
+            classes=federation.classes,
             seen=federation.seen,
             cohort=training.cohort,
             local_steps=training.local_steps,
@@ -133,7 +178,15 @@ class Simulation:
         self._alone = SoloSpec(model, training.batch_size, self.requirement.steps, alone)
         self._width = -(-self.configurations // here.mesh.shape[SWEEP]) * here.mesh.shape[SWEEP]
         self._numbers = jax.tree.map(self._wide, self._given)
-        self._numbers = self._numbers._replace(seed=self._wide(seed, np.uint32))
+        self._numbers = self._numbers._replace(
+            seed=self._wide(seed, np.uint32), tuning=self._wide(tuning, np.int32)
+        )
+        self._lies = self._liars()
+
+    @property
+    def personal(self) -> bool:
+        """Whether clients use personal or tuned models, which are then measured too."""
+        return self._spec.personal
 
     def prepare(
         self, progress: Progress | None = None, known: dict[Any, Solo] | None = None
@@ -186,22 +239,39 @@ class Simulation:
         return jax.eval_shape(self._start)
 
     def _start(self) -> State:
-        model, algorithm, seen = self._spec.model, self._spec.algorithm, self._spec.seen
+        spec, algorithm = self._spec, self._spec.algorithm
         seeds = self._numbers.seed[: self.configurations]
-        return start(model, algorithm.init, algorithm.memory, seen, seeds)
+        most = min(spec.seen, self.training.rounds * spec.cohort)
+        return start(
+            spec.model, algorithm.init, algorithm.memory, spec.optimiser, spec.seen, most, seeds
+        )
+
+    def _liars(self) -> Any:
+        """Who lies in each configuration, bool[C, K]."""
+        federation = self.federation
+        if not self._spec.attack:
+            return np.zeros((self._width, federation.clients), bool)
+        who = jax.vmap(liars, (0, 0, None, None))
+        shares = self._numbers.attack.share
+        return np.asarray(who(self._numbers.seed, shares, federation.seen, federation.clients))
 
     def blocks(
         self, prepared: Prepared, state: State, done: int = 0
     ) -> Iterator[tuple[State, Block]]:
         """Train from the state after ``done`` blocks, giving state and results of each block."""
         rho = self._wide_rows(prepared.thresholds.train)
-        state = jax.tree.map(self._wide_rows, state)
+        # Laid out as the program returns it, or the second block would compile the program anew.
+        spread = jax.sharding.NamedSharding(
+            self._spec.layout.mesh, jax.sharding.PartitionSpec(SWEEP)
+        )
+        state = jax.device_put(jax.tree.map(self._wide_rows, state), spread)
         for plan in self._plans()[done:]:
             rounds = np.array([n for _, n in plan if n != SKIP])
             first = plan[0][0]
             lengths = np.array([n for _, n in plan], np.int32)
             state, asked, evaluation = run_block(
-                self._spec, self._data, self._numbers, rho, state, np.int32(first), lengths
+                *(self._spec, self._data, self._numbers, rho, self._lies, state),
+                *(np.int32(first), lengths),
             )
             # Without the padding, so that a run can go on with another number of devices.
             narrow = jax.tree.map(lambda a: a[: self.configurations], state)
@@ -221,6 +291,7 @@ class Simulation:
             asked=asked,
             solo=prepared.solo,
             thresholds=prepared.thresholds,
+            lies=self._narrow(self._lies),
             params=jax.tree.map(self._narrow, state.server.params),
         )
 
@@ -241,6 +312,19 @@ class Simulation:
             "requirement": _plain(self.requirement._replace(rule=None))
             | ({"rule": getattr(rule, "__qualname__", "callable")} if rule else {}),
             "participation": {"rule": str(self._spec.rule), **_plain(self._given.presence)},
+            "optimiser": {"kind": str(self._spec.optimiser), **_plain(self._given.rates)},
+            "robust": {
+                "rule": str(self._spec.robust),
+                "clips": self._spec.clips,
+                **_plain(self._given.limits),
+            },
+            "adversary": {
+                "active": self._spec.attack,
+                "flip_labels": self._spec.flip_labels,
+                "collude": self._spec.collude,
+                **_plain(self._given.attack),
+            },
+            "tuning": np.asarray(self._given.tuning).tolist(),
             "seed": np.asarray(self._given.seed).tolist(),
         }
 
@@ -290,7 +374,8 @@ def simulate(
 ) -> History:
     """Train a federation in memory and return its history.
 
-    Options are those of ``Simulation``: requirement, participation, seed, devices, at_once.
+    Options are those of ``Simulation``: requirement, participation, optimiser, robust, adversary,
+    tuning, seed, devices, at_once.
     """
     simulation = Simulation(federation, model, algorithm, training, **options)
     state, blocks = simulation.start(), []
@@ -314,6 +399,9 @@ def _check_kinds(*given: Any) -> None:
             (Training, "maxfl.Training(rounds=50)"),
             (Requirement, "maxfl.solo()"),
             (Participation, "maxfl.opt_out()"),
+            (Optimiser, "maxfl.optimisers.adam()"),
+            (Robust, "maxfl.robust.median()"),
+            (Adversary, "maxfl.adversary.byzantine(0.1)"),
         ),
         strict=True,
     ):
@@ -393,6 +481,11 @@ def _count(numbers: Any) -> int:
 def _plain(fields: Any) -> dict[str, Any]:
     """A NamedTuple of numbers and arrays as JSON can hold it."""
     return {
-        name: None if value is None else np.asarray(value).tolist()
-        for name, value in fields._asdict().items()
+        name: None if value is None else _number(value) for name, value in fields._asdict().items()
     }
+
+
+def _number(value: Any) -> Any:
+    """Numbers as JSON can hold them, which knows no infinity."""
+    plain = np.asarray(value).tolist()
+    return str(plain) if plain == float("inf") else plain

@@ -4,11 +4,16 @@ from typing import Any, NamedTuple
 
 from jax import Array
 
+from maxfl.adversary import Attack
 from maxfl.algorithms.contract import Algorithm, Pytree, Server
 from maxfl.federation import Decoding, Samples
 from maxfl.layout import Layout
+from maxfl.memory import Memory
 from maxfl.model import Model
+from maxfl.optimisers import Kind, Rates
 from maxfl.participation import Presence, Rule
+from maxfl.robust import Limits
+from maxfl.robust import Rule as RobustRule
 
 
 class Spec(NamedTuple):
@@ -18,6 +23,14 @@ class Spec(NamedTuple):
         model: The model.
         algorithm: The method, without its numbers.
         rule: The participation rule.
+        optimiser: The server's optimiser.
+        robust: How updates are put together.
+        clips: Whether updates are clipped.
+        attack: Whether some clients lie.
+        flip_labels: Whether liars train on reversed labels.
+        collude: Whether liars add the same noise.
+        tunes: Whether clients tune the model before they judge it.
+        classes: Number of labels.
         seen: M, the clients that can be asked.
         cohort: m, clients asked in a round.
         local_steps: τ.
@@ -29,6 +42,14 @@ class Spec(NamedTuple):
     model: Model
     algorithm: Algorithm
     rule: Rule
+    optimiser: Kind
+    robust: RobustRule
+    clips: bool
+    attack: bool
+    flip_labels: bool
+    collude: bool
+    tunes: bool
+    classes: int
     seen: int
     cohort: int
     local_steps: int
@@ -40,6 +61,11 @@ class Spec(NamedTuple):
     def watches(self) -> bool:
         """Whether every client's loss is needed in every round, to know who is willing."""
         return self.rule is Rule.OPT_OUT
+
+    @property
+    def personal(self) -> bool:
+        """Whether clients use another model than the global one."""
+        return self.tunes or self.algorithm.personal is not None
 
 
 class SoloSpec(NamedTuple):
@@ -74,6 +100,10 @@ class Numbers(NamedTuple):
     server_lr: Any
     hyper: Pytree
     presence: Presence
+    rates: Rates
+    limits: Limits
+    attack: Attack
+    tuning: Any
 
 
 class Setup(NamedTuple):
@@ -85,6 +115,7 @@ class Setup(NamedTuple):
         owner: The client of each training sample, int32[total].
         numbers: This configuration's, without the axis C.
         requirement: ρ, float32[K].
+        lies: Who lies, bool[K].
     """
 
     spec: Spec
@@ -92,6 +123,7 @@ class Setup(NamedTuple):
     owner: Array
     numbers: Numbers
     requirement: Array
+    lies: Array
 
 
 class State(NamedTuple):
@@ -99,11 +131,21 @@ class State(NamedTuple):
 
     Attributes:
         server: The global model and the method's own state.
-        memory: What each seen client keeps, leading axis M.
+        memory: What clients keep.
+        optimiser: What the server's optimiser keeps.
     """
 
     server: Server
-    memory: Pytree
+    memory: Memory
+    optimiser: Pytree
+
+
+class Personal(NamedTuple):
+    """The models that clients use instead of the global one, float32[K] each."""
+
+    train_loss: Any
+    test_loss: Any
+    test_accuracy: Any
 
 
 class Evaluation(NamedTuple):
@@ -115,6 +157,7 @@ class Evaluation(NamedTuple):
         test_accuracy: Held out.
         willing: Whether the client would take part in the next round.
         weight: The weight that the client would report for this model.
+        personal: The same of the clients' personal or tuned models; () where they have none.
     """
 
     train_loss: Array
@@ -122,6 +165,7 @@ class Evaluation(NamedTuple):
     test_accuracy: Array
     willing: Array
     weight: Array
+    personal: Any = ()
 
 
 class Asked(NamedTuple):

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from maxfl.federation import About
-from maxfl.history import READINGS, Group, History
+from maxfl.history import READINGS, Group, History, Whose
 
 GROUPS: tuple[Group, ...] = ("seen", "unseen")
 
@@ -27,25 +27,30 @@ def summarise(
                 "diverged": bool(failed[c]),
                 "stalled_from_round": int(stalled[c]) or None,
                 "clients_without_requirement": int(lost[c]),
-                **{group: _figures(history, group, c) for group in GROUPS},
+                "byzantine_clients": int(history.lies[c].sum()),
+                **{group: _figures(history, group, c, "global") for group in GROUPS},
+                "personal": {group: _figures(history, group, c, "personal") for group in GROUPS}
+                if history.has_personal
+                else None,
             }
         )
     return entries
 
 
-def _figures(history: History, group: Group, c: int) -> dict[str, Any] | None:
+def _figures(history: History, group: Group, c: int, model: Whose) -> dict[str, Any] | None:
     """Final figures of one configuration for one group of clients, None if it has none."""
     if not (history.is_seen if group == "seen" else ~history.is_seen).any():
         return None
+    scores = history.scores(model)
     return {
-        "test_accuracy": _number(history.accuracy(group)[c, -1]),
+        "test_accuracy": _number(history.accuracy(group, model)[c, -1]),
         "solo_test_accuracy": _number(history.solo_accuracy(group)[c]),
-        "gm_appeal": {r: _number(history.gm_appeal(group, r)[c, -1]) for r in READINGS},
+        "gm_appeal": {r: _number(history.gm_appeal(group, r, model)[c, -1]) for r in READINGS},
         "preferred_accuracy": {
-            r: _number(history.preferred_accuracy(group, r)[c, -1]) for r in READINGS
+            r: _number(history.preferred_accuracy(group, r, model)[c, -1]) for r in READINGS
         },
-        "train_loss": _number(history.mean(history.evaluation.train_loss, group)[c, -1]),
-        "test_loss": _number(history.mean(history.evaluation.test_loss, group)[c, -1]),
+        "train_loss": _number(history.mean(scores.train_loss, group)[c, -1]),
+        "test_loss": _number(history.mean(scores.test_loss, group)[c, -1]),
         "willing": _number(history.willing_share(group)[c, -1]),
     }
 

@@ -18,7 +18,7 @@ def history_table(history: History, numbers: Sequence[int]) -> pa.Table:
     ``willing``, ``weight`` and the losses are those of the model after ``round`` rounds;
     ``sampled`` says whether the client was asked in the last of these rounds, ``took_part``
     whether it then did. For MaxFL, ``weight`` is q. The three ``appeals_`` columns are the
-    readings of GM-Appeal.
+    readings of GM-Appeal. Where clients use personal or tuned models, there are columns for those.
     """
     seen = history.evaluation
     shape = seen.train_loss.shape
@@ -36,6 +36,16 @@ def history_table(history: History, numbers: Sequence[int]) -> pa.Table:
         "took_part": history.took_part(),
         "weight": seen.weight,
     }
+    if history.has_personal:
+        personal = seen.personal
+        columns |= {
+            "personal_train_loss": personal.train_loss,
+            "personal_test_loss": personal.test_loss,
+            "personal_test_accuracy": personal.test_accuracy,
+            "personal_appeals_held_out": history.satisfied("held-out", "personal"),
+            "personal_appeals_training": history.satisfied("training", "personal"),
+            "personal_appeals_literal": history.satisfied("literal", "personal"),
+        }
     return _table(columns)
 
 
@@ -57,6 +67,7 @@ def clients_table(history: History, federation: Federation, numbers: Sequence[in
         "client": np.broadcast_to(np.arange(shape[1]), shape),
         "name": np.broadcast_to(federation.names.astype(str), shape),
         "seen": np.broadcast_to(history.is_seen, shape),
+        "byzantine": history.lies,
         "train_samples": np.broadcast_to(federation.train_sizes, shape),
         "test_samples": np.broadcast_to(federation.test_sizes, shape),
         "requirement": history.thresholds.train,

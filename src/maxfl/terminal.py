@@ -125,9 +125,8 @@ def show_summary(configurations: Sequence[dict[str, Any]], title: str) -> None:
     for heading in ("GM-Appeal", "test accuracy", "preferred model"):
         table.add_column(heading, justify="right")
     for key, entries in rows.items():
-        groups = [g for g in ("seen", "unseen") if entries[0][g] is not None]
-        for i, group in enumerate(groups):
-            own = [e[group] for e in entries]
+        groups = _groups(entries)
+        for i, (group, own) in enumerate(groups.items()):
             table.add_row(
                 *((escape(k) for k in key) if i == 0 else [""] * len(key)),
                 group,
@@ -150,6 +149,15 @@ def show_summary(configurations: Sequence[dict[str, Any]], title: str) -> None:
         f"seen clients used their own: {_solo(configurations)}.",
         style="dim",
     )
+
+
+def _groups(entries: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Figures of each group of clients, and of their personal models where they have them."""
+    present = [g for g in ("seen", "unseen") if entries[0][g] is not None]
+    groups = {group: [e[group] for e in entries] for group in present}
+    if entries[0]["personal"] is not None:
+        groups |= {f"{g}, personal": [e["personal"][g] for e in entries] for g in present}
+    return groups
 
 
 def _solo(configurations: Sequence[dict[str, Any]]) -> str:

@@ -1,14 +1,55 @@
-"""The methods, by name. A new one is a file beside these and a line here."""
+"""The methods, by name. A new one is a file beside these and a line here.
+
+docs/new-algorithm.md walks through it.
+"""
 
 from collections.abc import Callable
 
+from maxfl.algorithms.afl import afl
 from maxfl.algorithms.contract import Algorithm
+from maxfl.algorithms.ditto import ditto
 from maxfl.algorithms.fedavg import fedavg
+from maxfl.algorithms.fedprox import fedprox
 from maxfl.algorithms.maxfl import maxfl
+from maxfl.algorithms.mwfed import mwfed
+from maxfl.algorithms.perfedavg import perfedavg, perfedavg_hf
+from maxfl.algorithms.pfedme import pfedme
+from maxfl.algorithms.qffl import qffl
+from maxfl.algorithms.scaffold import scaffold
+from maxfl.algorithms.surrogates import maxfl_exponential, maxfl_log, maxfl_relu
 
 ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
     "fedavg": fedavg,
     "maxfl": maxfl,
+    "maxfl-relu": maxfl_relu,
+    "maxfl-log": maxfl_log,
+    "maxfl-exponential": maxfl_exponential,
+    "fedprox": fedprox,
+    "scaffold": scaffold,
+    "perfedavg": perfedavg,
+    "perfedavg-hf": perfedavg_hf,
+    "qffl": qffl,
+    "afl": afl,
+    "mwfed": mwfed,
+    "pfedme": pfedme,
+    "ditto": ditto,
 }
 
-__all__ = ["ALGORITHMS", "Algorithm", "fedavg", "maxfl"]
+__all__ = [
+    "ALGORITHMS",
+    "Algorithm",
+    "afl",
+    "ditto",
+    "fedavg",
+    "fedprox",
+    "maxfl",
+    "maxfl_exponential",
+    "maxfl_log",
+    "maxfl_relu",
+    "mwfed",
+    "perfedavg",
+    "perfedavg_hf",
+    "pfedme",
+    "qffl",
+    "scaffold",
+]

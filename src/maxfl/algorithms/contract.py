@@ -23,6 +23,7 @@ from jax import Array
 from maxfl.model import Params
 
 Pytree = Any
+Gradient = Callable[[Params, Any], Params]
 
 
 class Client(NamedTuple):
@@ -32,12 +33,14 @@ class Client(NamedTuple):
         number: Its place in the federation, int.
         size: Number of its training samples n_k, int.
         loss: F_k(w), mean loss of the server's model over all its training data.
+        tuned_loss: The same after local tuning, where clients tune; else F_k(w).
         requirement: ρ_k, the loss that the model must beat.
     """
 
     number: Array
     size: Array
     loss: Array
+    tuned_loss: Array
     requirement: Array
 
 
@@ -51,7 +54,7 @@ class Work(NamedTuple):
         learning_rate: η_l.
     """
 
-    gradient: Callable[[Params, Array], Params]
+    gradient: Gradient
     steps: int
     learning_rate: Array
 
@@ -95,10 +98,13 @@ class Algorithm(NamedTuple):
         name: As in the registry and in tables.
         hyper: Its numbers, a NamedTuple of scalars, or of arrays [configurations] in a sweep.
         init: ``init(params, clients) -> state``: what the server keeps beside the model.
-        memory: ``memory(params) -> memory``: what a client keeps between rounds, at the start.
+        memory: ``memory(params) -> memory``: what a client keeps between rounds, when it takes
+            part for the first time and receives the model ``params``.
         weight: ``weight(hyper, server, client) -> q``, not negative.
         local: ``local(hyper, server, memory, client, work) -> (update, memory)``.
         server: ``server(hyper, server, total, cohort) -> (direction, state)``.
+        personal: ``personal(hyper, server, memory, client, work) -> params``: the model that a
+            client uses instead of the global one; None where that is the global one.
     """
 
     name: str
@@ -108,17 +114,21 @@ class Algorithm(NamedTuple):
     weight: Callable[[Pytree, Server, Client], Array]
     local: Callable[[Pytree, Server, Pytree, Client, Work], tuple[Pytree, Pytree]]
     server: Callable[[Pytree, Server, Total, Cohort], tuple[Params, Pytree]]
+    personal: Callable[[Pytree, Server, Pytree, Client, Work], Params] | None = None
 
 
-def descend(
-    params: Params, gradient: Callable[[Params, Array], Params], steps: int, learning_rate: Array
-) -> Params:
+def descend(params: Params, gradient: Gradient, steps: int | Array, learning_rate: Array) -> Params:
     """Plain SGD: w ← w − η_l g(w, r) for r = 0 .. τ − 1."""
 
     def step(r: Array, w: Params) -> Params:
         return jax.tree.map(lambda p, g: p - learning_rate * g, w, gradient(w, r))
 
     return jax.lax.fori_loop(0, steps, step, params)
+
+
+def move(params: Params, direction: Params, distance: float | Array) -> Params:
+    """Params + distance · direction, leaf by leaf."""
+    return jax.tree.map(lambda w, d: w + distance * d, params, direction)
 
 
 def difference(before: Params, after: Params) -> Params:

@@ -34,8 +34,8 @@ class Hyper(NamedTuple):
 
 
 def weight(hyper: Hyper, server: Server, client: Client) -> Array:  # noqa: ARG001
-    """q_k = s(1 − s) of the gap between loss and requirement, eq. 4."""
-    return appeal.weight(client.loss, client.requirement, hyper.temperature)
+    """q_k = s(1 − s) of the gap between loss and requirement, eq. 4; of the tuned model, if any."""
+    return appeal.weight(client.tuned_loss, client.requirement, hyper.temperature)
 
 
 def server(hyper: Hyper, server: Server, total: Total, cohort: Cohort) -> tuple[Params, Any]:  # noqa: ARG001

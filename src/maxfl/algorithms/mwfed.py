@@ -1,0 +1,79 @@
+"""MW-Fed: clients whose requirement is unmet gain weight, round after round.
+
+Blum, Haghtalab, Phillips, Shao, "One for One, or All for All: Equilibria and Optimality of
+Collaboration in Federated Learning", ICML 2021: multiplicative weights over clients.
+
+    W_k ← c W_k while F_k(w) ≥ ρ_k;   p_k = W_k / max_j W_j
+    w ← w − η_g Σ p_k Δ_k / Σ p_k,    client k does max(1, round(p_k τ)) local steps
+
+It differs from FedAvg in the weight, a state of the server, and in the local work; c = 1 is FedAvg.
+The authors pool one minibatch of all clients, each contributing by its weight, and take c = 4;
+weighing the updates and letting heavy clients work more is our reading of it for local steps. The
+heaviest do τ steps and nobody more. Weights are kept as logarithms: W_k itself would overflow.
+"""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+from numpy.typing import ArrayLike
+
+from maxfl.algorithms.contract import (
+    Algorithm,
+    Client,
+    Cohort,
+    Server,
+    Total,
+    Work,
+    average,
+    descend,
+    difference,
+)
+from maxfl.algorithms.fedavg import fedavg
+from maxfl.errors import check_number
+from maxfl.model import Params
+
+
+class Hyper(NamedTuple):
+    """Numbers of MW-Fed: c, the factor by which an unmet client gains."""
+
+    factor: Any = 4.0
+
+
+def init(params: Params, clients: int) -> Array:  # noqa: ARG001
+    """Log W_k = 0."""
+    return jnp.zeros(clients)
+
+
+def weight(hyper: Hyper, server: Server, client: Client) -> Array:  # noqa: ARG001
+    """p_k = W_k / max_j W_j; unseen clients have none."""
+    own = server.state.at[client.number].get(mode="fill", fill_value=-jnp.inf)
+    return jnp.exp(own - server.state.max())
+
+
+def local(
+    hyper: Hyper, server: Server, memory: Any, client: Client, work: Work
+) -> tuple[Params, Any]:
+    """As many steps of SGD as the client has weight, at least one and at most τ."""
+    steps = jnp.maximum(1, jnp.round(work.steps * weight(hyper, server, client))).astype(int)
+    trained = descend(server.params, work.gradient, steps, work.learning_rate)
+    return difference(server.params, trained), memory
+
+
+def server(hyper: Hyper, server: Server, total: Total, cohort: Cohort) -> tuple[Params, Array]:
+    """Direction: the mean of the updates by p; then those that are unmet gain weight."""
+    unmet = cohort.took_part & (cohort.loss >= cohort.requirement)
+    gain = jnp.where(unmet, jnp.log(hyper.factor), 0.0)
+    return average(total), server.state.at[cohort.client].add(gain)
+
+
+def mwfed(factor: ArrayLike = 4.0) -> Algorithm:
+    """MW-Fed, whose unmet clients gain weight round after round.
+
+    Args:
+        factor: c, the factor by which an unmet client gains; 1 is FedAvg.
+    """
+    check_number("algorithm.factor", factor, least=1)
+    return fedavg()._replace(
+        name="mwfed", hyper=Hyper(factor), init=init, weight=weight, local=local, server=server
+    )
