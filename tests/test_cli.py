@@ -1,5 +1,6 @@
 """The command as a person uses it: a real process, real files, clear words."""
 
+import csv
 import json
 import os
 import signal
@@ -130,6 +131,24 @@ def test_data_are_listed_and_shown(tmp_path):
     seen = next(line for line in text.splitlines() if line.strip().startswith("seen"))
     assert seen.split()[:4] == ["seen", "6", "12", "8"]
     assert figure.read_bytes().startswith(b"\x89PNG")
+    rows = list(csv.DictReader(figure.with_suffix(".csv").read_text().splitlines()))
+    assert [row["seen"] for row in rows] == ["1"] * 6 + ["0"] * 4
+    assert sum(int(row["flipped"]) for row in rows) == 2
+    for row in rows:
+        assert (row["train_samples"], row["test_samples"]) == ("12", "8")
+        assert sum(int(n) for name, n in row.items() if name.startswith("label ")) == 20
+
+
+def test_what_data_commands_say_of_mistakes(tmp_path):
+    show = ("data", "show", "examples/sweep.toml", "--out")
+    assert "ending of --out = '.foo': want one of" in maxfl(*show, tmp_path / "x.foo", code=2)
+    assert "shown without the table [sweep]" in maxfl(*show, tmp_path / "x.svg")
+    (tmp_path / "glove.6B.zip").write_bytes(b"PK")
+    text = maxfl("data", "list", "--dir", tmp_path)
+    assert "damaged" in text
+    assert "maxfl data fetch NAME" in text
+    text = maxfl("data", "list", "--dir", tmp_path / "none", code=2)
+    assert "there is no such folder" in " ".join(text.split())
 
 
 def test_ctrl_c_tells_how_to_go_on(tmp_path):

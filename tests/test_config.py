@@ -40,6 +40,12 @@ ROOT = Path(__file__).parent.parent
         ({"data": {"source": "arrays"}}, "data: `file` and source"),
         ({"data": {"partition": "by-owner"}}, "needs source"),
         ({"data": {"source": "synthetic"}}, "draws its clients"),
+        ({"data": {"source": "sent140-stand-in", "partition": "iid"}}, "users with skewed labels"),
+        ({"data": {"source": "sent140-stand-in", "samples": 49}}, "at least 50 .*raise `samples`"),
+        (
+            {"data": {"source": "sent140-stand-in", "partition": "dirichlet-unequal"}},
+            "raise `min_samples`",
+        ),
         ({"data": {"source": "mnist"}}, "data.source: .*'fashion-mnist'"),
         ({"algorithm": {"name": "fedsgd"}}, "algorithm.name"),
         ({"algorithm": {"name": "maxfl", "mu": 1}}, "maxfl has no number `mu`; it has temperature"),
@@ -152,7 +158,8 @@ def test_every_example_is_valid(tmp_path, monkeypatch):
     for path in examples:
         raw = read_toml(path)
         configs = expand(raw, str(path)).configs if "sweep" in raw else [validate(raw, str(path))]
-        files = entry(configs[0].data.source).files if configs[0].data.file is None else ()
+        data = configs[0].data
+        files = entry(data.source, data.part, data.vectors).files if data.file is None else ()
         if all(map(find, files)):  # where the full data sets are here
             build(configs[:1])
 

@@ -42,3 +42,20 @@ def test_a_wrong_column_is_named(table):
     partitioner.dataset = table
     with pytest.raises(maxfl.InputError, match="no column img; there are image, label"):
         maxfl.from_flwr_datasets(partitioner, x="img")
+
+
+def test_partitions_that_are_too_small_are_left_out(table):
+    class Uneven:
+        num_partitions = 4
+
+        def load_partition(self, i):
+            ends = [0, 10, 10, 11, 40]
+            return table.select(range(ends[i], ends[i + 1]))
+
+    fed = maxfl.from_flwr_datasets(Uneven(), unseen=1)
+    assert (fed.train_sizes + fed.test_sizes).tolist() == [10, 29]
+    assert fed.names.tolist() == [0, 3]
+    assert fed.about.notes == ("2 partitions with fewer than 2 samples are left out",)
+    assert maxfl.from_flwr_datasets(Uneven(), min_samples=11).names.tolist() == [3]
+    with pytest.raises(maxfl.InputError, match="none of 4 partitions has min_samples = 30"):
+        maxfl.from_flwr_datasets(Uneven(), min_samples=30)

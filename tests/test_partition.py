@@ -1,8 +1,10 @@
 """Partitions: what was asked for, nothing twice, and always an end."""
 
+from time import perf_counter
+
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import maxfl
@@ -119,6 +121,8 @@ def test_unequal_dirichlet_moves_no_more_than_it_must():
 
 @settings(max_examples=40, deadline=None)
 @given(clients=st.integers(1, 25), count=st.integers(1, 3), seed=st.integers(0, 1000))
+@example(clients=25, count=1, seed=0)
+@example(clients=25, count=3, seed=0)
 def test_shards_give_each_client_few_labels(clients, count, seed):
     parts = partition.shards(LABELS, clients, 12, count, rng(seed)).parts
     assert [len(p) for p in parts] == [12] * clients
@@ -129,10 +133,20 @@ def test_shards_give_each_client_few_labels(clients, count, seed):
 
 def test_every_partition_is_fast_and_ends_at_the_smallest_alpha():
     y = np.repeat(np.arange(10), 7000).astype(np.int32)
-    for alpha in (0.001, 0.1):
-        parts = partition.dirichlet(y, 10_000, 7, alpha, rng()).parts
+    owner = np.arange(70_000) % 10_000
+    for make in (
+        *(lambda a=a: partition.dirichlet(y, 10_000, 7, a, rng()) for a in (0.001, 0.1)),
+        *(lambda a=a: partition.dirichlet_unequal(y, 10_000, a, 2, rng()) for a in (0.001, 0.1)),
+        lambda: partition.clusters(y, 10_000, 7, 5, rng()),
+        lambda: partition.shards(y, 10_000, 7, 7, rng()),
+        lambda: partition.iid(y, 10_000, 7, rng()),
+        lambda: partition.by_owner(owner, 5_000, 2, rng()),
+    ):
+        began = perf_counter()
+        parts = make().parts
+        assert perf_counter() - began < 2
+        assert len(parts) == 10_000
         assert len(np.unique(np.concatenate(parts))) == 70_000
-        assert len(partition.dirichlet_unequal(y, 10_000, alpha, 2, rng()).parts) == 10_000
 
 
 @pytest.mark.parametrize(
@@ -140,11 +154,11 @@ def test_every_partition_is_fast_and_ends_at_the_smallest_alpha():
     [
         (lambda: partition.dirichlet(LABELS, 31, 10, 0.5, rng()), "need 310 samples, but .* 300"),
         (lambda: partition.dirichlet(LABELS, 3, 10, 0.0, rng()), "data.alpha = 0"),
-        (lambda: partition.clusters(LABELS, 4, 10, 4, rng()), "does not divide the 6 labels"),
+        (lambda: partition.clusters(LABELS, 4, 10, 4, rng()), "evenly: choose one of 1, 2, 3, 6"),
         (lambda: partition.clusters(LABELS[:280], 3, 90, 3, rng()), "labels 4 to 5, but .* 80"),
         (lambda: partition.iid(LABELS, 3, 1, rng()), "data.samples = 1"),
-        (lambda: partition.shards(LABELS, 3, 10, 3, rng()), "can't be cut into data.shards = 3"),
-        (lambda: partition.dirichlet_unequal(LABELS, 151, 1.0, 2, rng()), "need 302 samples"),
+        (lambda: partition.shards(LABELS, 3, 10, 3, rng()), "shards = 3 .* one of 1, 2, 5, 10"),
+        (lambda: partition.dirichlet_unequal(LABELS, 151, 1.0, 2, rng()), "302.* data.min_samples"),
     ],
 )  # fmt: skip
 def test_what_can_not_be_split_is_refused(make, words):
@@ -153,6 +167,54 @@ def test_what_can_not_be_split_is_refused(make, words):
 
 
 DATA = Dataset("numbers", np.arange(300.0, dtype=np.float32)[:, None], LABELS, tuple("abcdef"))
+
+
+OWNER = np.arange(300) % 37
+SPLITS = {
+    "dirichlet": lambda k, _, g: partition.dirichlet(LABELS, k, 6, 0.1, g),
+    "dirichlet-unequal": lambda k, _, g: partition.dirichlet_unequal(LABELS, k, 0.1, 6, g),
+    "clusters": lambda k, _, g: partition.clusters(LABELS, k, 6, 3, g),
+    "shards": lambda k, _, g: partition.shards(LABELS, k, 6, 2, g),
+    "iid": lambda k, _, g: partition.iid(LABELS, k, 6, g),
+    "by-owner": lambda _, unseen, g: partition.by_owner(OWNER, unseen, 6, g),
+}
+
+
+@pytest.mark.parametrize("name", SPLITS)
+@settings(max_examples=25, deadline=None)
+@given(
+    clients=st.integers(2, 40),
+    unseen=st.integers(0, 20),
+    flipped=st.sampled_from([0.0, 0.3, 1.0]),
+    flip=st.sampled_from(FLIPS),
+    seed=st.integers(0, 1000),
+)
+def test_every_federation_is_as_asked(name, clients, unseen, flipped, flip, seed):
+    unseen = min(unseen, clients - 1)
+
+    def make():
+        generator = rng(seed)
+        split = SPLITS[name](clients, unseen, generator)
+        return split, assemble(DATA, split, generator, unseen=unseen, flipped=flipped, flip=flip)
+
+    split, fed = make()
+    sizes = fed.train_sizes + fed.test_sizes
+    if name == "by-owner":
+        assert fed.clients == 37
+        assert sizes.tolist() == np.bincount(OWNER)[split.names].tolist()
+    else:
+        assert fed.clients == clients
+        least_wanted = sizes >= 6 if name == "dirichlet-unequal" else sizes == 6
+        assert least_wanted.all()
+    assert fed.seen == fed.clients - unseen
+    # Features are sample numbers: nobody, seen or unseen, has a sample of another.
+    used = np.concatenate([fed.train.x, fed.test.x]).ravel().astype(int)
+    assert len(np.unique(used)) == len(used)
+    assert fed.about.flipped.sum() == round(flipped * fed.clients)
+    for samples in (fed.train, fed.test):
+        kept = samples.y == LABELS[samples.x.ravel().astype(int)]
+        np.testing.assert_array_equal(~kept, np.repeat(fed.about.flipped, np.diff(samples.offsets)))
+    assert make()[1].digest() == fed.digest()
 
 
 def test_assembled_clients_split_60_40_without_overlap():
@@ -200,7 +262,7 @@ def test_validation_never_touches_the_test_data():
 def test_too_small_clients_are_refused():
     with pytest.raises(maxfl.InputError, match="client 1 has 1 sample"):
         assemble(DATA, Split([np.arange(5), np.arange(5, 6)]), rng())
-    with pytest.raises(maxfl.InputError, match="client 0 has 1 sample"):
+    with pytest.raises(maxfl.InputError, match="client 0 has 1 training sample"):
         assemble(DATA, Split([np.arange(4)]), rng(), train_share=0.3, validation=True)
 
 

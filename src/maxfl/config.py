@@ -29,6 +29,10 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
 
 
+TWEETS_OF_A_USER = 50
+"""The paper's users have at least so many, and so have the made-up ones of the stand-in."""
+
+
 class DataConfig(Section):
     """Where the samples come from, and how they are split over clients."""
 
@@ -89,7 +93,9 @@ class DataConfig(Section):
     )
     alpha: PositiveFloat = Field(0.5, description="for dirichlet: small is skewed")
     clusters: PositiveInt = Field(5, description="for clusters: groups of labels")
-    shards: PositiveInt = Field(2, description="for shards: pieces of one label that a client has")
+    shards: PositiveInt = Field(
+        2, description="for shards: pieces of the data sorted by label that a client has"
+    )
     train_share: Annotated[float, Field(gt=0, lt=1)] = Field(
         0.6, description="share of a client's samples for training"
     )
@@ -115,7 +121,24 @@ class DataConfig(Section):
             raise ValueError(f'partition = "by-owner" needs source = {" or ".join(owned)}')
         if self.partition != "by-owner" and self.source == "synthetic":
             raise ValueError('source = "synthetic" draws its clients: partition = "by-owner"')
+        if self.source == "sent140-stand-in":
+            self._makes_up_users()
         return self
+
+    def _makes_up_users(self) -> None:
+        """Users are groups of tweets with skewed labels, as large as the paper's."""
+        sizes = {"dirichlet": "samples", "dirichlet-unequal": "min_samples"}
+        setting = sizes.get(self.partition)
+        if setting is None:
+            raise ValueError(
+                f'source = "sent140-stand-in" makes up users with skewed labels: partition = '
+                f"{' or '.join(sizes)}"
+            )
+        if getattr(self, setting) < TWEETS_OF_A_USER:
+            raise ValueError(
+                f'source = "sent140-stand-in" makes up users of at least {TWEETS_OF_A_USER} '
+                f"tweets: raise `{setting}`"
+            )
 
 
 class ModelConfig(Section):

@@ -1,6 +1,7 @@
 """``maxfl data``: which data sets are here, how to get the others, how they are split."""
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -13,12 +14,12 @@ from rich.table import Table
 from maxfl.arguments import ConfigFile, Settings, read_settings
 from maxfl.config import DataConfig, validate
 from maxfl.data.catalogue import PAPER_VECTORS, Entry, entries, entry
-from maxfl.data.images import Part
-from maxfl.data.locate import cache, find, obtain
-from maxfl.errors import check_choice
+from maxfl.data.locate import DamagedError, cache, find, obtain
+from maxfl.data.sources import Part
+from maxfl.errors import InputError, check_choice
 from maxfl.experiment import build_federation
-from maxfl.partition_figure import draw_partition
-from maxfl.portrait import Portrait, portrait
+from maxfl.partition_figure import FORMATS, draw_partition
+from maxfl.portrait import Portrait, portrait, write_clients
 from maxfl.terminal import console, download_bar
 
 app = typer.Typer(help="Data sets: what is here, how to get the rest, how they are split.")
@@ -74,21 +75,31 @@ def show_command(
 ) -> None:
     """Draw how a file's settings split the data over clients, and print it as a table.
 
+    A CSV file beside the figure has a row for each client.
+
     Example: maxfl data show examples/opt-out.toml --set data.alpha=0.05
     """
+    figure = out or Path(f"{config.stem}-partition.png")
+    check_choice("the ending of --out", figure.suffix.lower(), FORMATS)
     raw, where, _ = read_settings(config, setting)
-    raw.pop("sweep", None)
+    if raw.pop("sweep", None) is not None:
+        words = "Note: shown without the table [sweep]; try its values with --set."
+        console.print(words, style="yellow", markup=False)
     checked = validate(raw, where)
     fetch_data([checked.data])
     seen = portrait(build_federation(checked))
-    figure = out or Path(f"{config.stem}-partition.png")
-    figure.parent.mkdir(parents=True, exist_ok=True)
-    draw_partition(seen, figure)
+    table = figure.with_suffix(".csv")
+    try:
+        figure.parent.mkdir(parents=True, exist_ok=True)
+        draw_partition(seen, figure)
+        write_clients(seen, table)
+    except OSError as error:
+        raise InputError(f"can't write {figure}: {error}; choose another --out") from error
     console.print(f"[bold]{escape(seen.title)}[/]")
     console.print(_table(seen))
     for note in seen.notes:
         console.print(f"Note: {note}.", style="yellow", markup=False, highlight=False)
-    console.print(f"Figure: {figure}", soft_wrap=True)
+    console.print(f"Figure: {figure}\nClients: {table}", soft_wrap=True, markup=False)
 
 
 def fetch_data(configs: Sequence[DataConfig]) -> None:
@@ -103,10 +114,16 @@ def fetch_data(configs: Sequence[DataConfig]) -> None:
 
 def _state(own: Entry, folder: Path | None) -> str:
     """Where a data set is, or what is missing of it and how to get that."""
-    missing = [file for file in own.files if find(file, folder) is None]
+    if own.module and find_spec(own.module) is None:
+        return "[yellow]missing[/] " + escape(f"pip install 'maxfl[{own.name}]'")
+    try:
+        places = [find(file, folder) for file in own.files]
+    except DamagedError as error:
+        return f"[red]damaged[/] {escape(str(error))}"
+    missing = [file for file, place in zip(own.files, places, strict=True) if place is None]
     if not missing:
-        places = {str(find(file, folder).path.parent) for file in own.files}  # type: ignore[union-attr]
-        return f"[green]here[/] {escape(', '.join(sorted(places)))}".strip()
+        parents = {str(place.path.parent) for place in places if place}
+        return f"[green]here[/] {escape(', '.join(sorted(parents)))}".strip()
     if absent := [file for file in missing if file.download is None]:
         return f"[yellow]missing[/] {escape(absent[0].name)}: put it into {cache(absent[0])}"
     names = ", ".join(file.name for file in missing)

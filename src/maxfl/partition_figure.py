@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from maxfl.figures import COLOURS, STYLE
 from maxfl.portrait import Portrait
 
+FORMATS = (".png", ".pdf", ".svg")
 MOST_NAMES = 30
 """Labels that have room for their names."""
 

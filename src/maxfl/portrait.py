@@ -1,11 +1,15 @@
 """A federation at a glance: who has how much of what."""
 
-from typing import NamedTuple
+import csv
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maxfl.federation import Federation, Samples
+
+CLIENT_COLUMNS = ("client", "name", "seen", "flipped", "train_samples", "test_samples")
 
 
 class Portrait(NamedTuple):
@@ -14,6 +18,7 @@ class Portrait(NamedTuple):
     Attributes:
         title: What the data are.
         labels: What the labels mean.
+        names: What the data call each client, or their numbers, [K].
         counts: Samples of each label, training and test together, int[K, classes].
         train_sizes: int[K].
         test_sizes: int[K].
@@ -24,6 +29,7 @@ class Portrait(NamedTuple):
 
     title: str
     labels: tuple[str, ...]
+    names: NDArray[Any]
     counts: NDArray[np.int64]
     train_sizes: NDArray[np.int64]
     test_sizes: NDArray[np.int64]
@@ -48,6 +54,7 @@ def portrait(federation: Federation) -> Portrait:
     return Portrait(
         about.title,
         about.labels or tuple(map(str, range(federation.classes))),
+        federation.names,
         _count(federation.train, federation.classes) + _count(federation.test, federation.classes),
         federation.train_sizes,
         federation.test_sizes,
@@ -55,6 +62,23 @@ def portrait(federation: Federation) -> Portrait:
         np.zeros(federation.clients, bool) if about.flipped is None else about.flipped,
         about.notes,
     )
+
+
+def write_clients(portrait: Portrait, path: Path) -> None:
+    """Write a CSV file with a row for each client."""
+    columns = (
+        np.arange(len(portrait.names)),
+        portrait.names,
+        portrait.is_seen.astype(int),
+        portrait.flipped.astype(int),
+        portrait.train_sizes,
+        portrait.test_sizes,
+        *portrait.counts.T,
+    )
+    with path.open("w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file)
+        table.writerow([*CLIENT_COLUMNS, *(f"label {name}" for name in portrait.labels)])
+        table.writerows(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def _count(samples: Samples, classes: int) -> NDArray[np.int64]:

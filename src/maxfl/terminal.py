@@ -85,7 +85,7 @@ def bars(what: str) -> Iterator[Bars]:
 
 @contextmanager
 def download_bar() -> Iterator[Report]:
-    """Show a bar for every file that is downloaded."""
+    """Show a bar for every file that is downloaded; on a pipe, a line at times."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -95,11 +95,16 @@ def download_bar() -> Iterator[Report]:
     )
     with Progress(*columns, console=errors, disable=not errors.is_terminal) as progress:
         tasks: dict[str, TaskID] = {}
+        last_line = time.monotonic()
 
         def report(name: str, done: int, total: int) -> None:
             if name not in tasks:
                 tasks[name] = progress.add_task(name, total=total or None)
             progress.update(tasks[name], completed=done)
+            nonlocal last_line
+            if not errors.is_terminal and time.monotonic() - last_line >= QUIET:
+                last_line = time.monotonic()
+                errors.print(f"{name}: {done / 1e6:.0f} of {total / 1e6:.0f} MB", highlight=False)
 
         yield report
 

@@ -3,7 +3,7 @@
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,8 +44,10 @@ def _read(path: Path) -> dict[str, NDArray[Any]]:
     """All arrays of a file."""
     try:
         with path.open("rb") as file:
-            if not zipfile.is_zipfile(file) and file.seek(0) == 0 and file.read(6) != NPY:
-                raise InputError(f"data.file = {path} is not an .npz file, or was cut off")
+            if not (zipfile.is_zipfile(file) or _starts_with(file, NPY)):
+                raise InputError(
+                    f"data.file = {path} is not an .npz file, or was cut off; save it again"
+                )
             file.seek(0)
             archive = np.load(file, allow_pickle=False)
             if isinstance(archive, np.ndarray):
@@ -60,3 +62,9 @@ def _read(path: Path) -> dict[str, NDArray[Any]]:
             f"data.file = {path} is not a readable .npz file of numbers and strings: {error}; "
             f"of a pandas column, save column.to_numpy(str)"
         ) from error
+
+
+def _starts_with(file: BinaryIO, magic: bytes) -> bool:
+    """Whether these are a file's first bytes."""
+    file.seek(0)
+    return file.read(len(magic)) == magic

@@ -51,7 +51,7 @@ def assemble(
         cut = _cut(len(rows), train_share, name)
         if validation:
             rows = rows[:cut]
-            cut = _cut(cut, 1 - VALIDATION_SHARE, name)
+            cut = _cut(cut, 1 - VALIDATION_SHARE, name, "training ")
         train.append(rows[:cut])
         test.append(rows[cut:])
     new_label = label_map(flip, dataset.classes, rng)
@@ -77,11 +77,11 @@ def _gather(
     return Samples(np.ascontiguousarray(dataset.x[rows]), y, offsets)
 
 
-def _cut(samples: int, share: float, name: Any) -> int:
+def _cut(samples: int, share: float, name: Any, kind: str = "") -> int:
     """Number of samples before the cut: about the share, and at least one on each side."""
     if samples < 2:
         raise InputError(
-            f"client {name} has {samples} sample(s) where two are needed, to hold one out: raise "
-            f"data.min_samples to leave it out, or give it more"
+            f"client {name} has {samples} {kind}sample(s) where two are needed, to hold one out: "
+            f"raise data.samples, or data.min_samples where clients differ in size"
         )
     return min(max(round(share * samples), 1), samples - 1)

@@ -2,14 +2,15 @@
 
 from typing import NamedTuple
 
-from maxfl.data.images import Part, parts
 from maxfl.data.sources import (
     EMNIST_SPLITS,
-    FASHION_MNIST,
     SENTIMENT140,
     SENTIMENT140_SAMPLE,
     File,
-    emnist_file,
+    Pair,
+    Part,
+    emnist_pairs,
+    fashion_mnist_pairs,
     glove_file,
 )
 
@@ -23,11 +24,13 @@ class Entry(NamedTuple):
         name: As in ``data.source``.
         what: In words.
         files: The files that it needs; none for those that come with a package.
+        module: The module that brings it, if one does that need not be installed.
     """
 
     name: str
     what: str
     files: tuple[File, ...]
+    module: str | None = None
 
 
 def entry(name: str, part: Part = "both", vectors: str = PAPER_VECTORS) -> Entry:
@@ -40,9 +43,17 @@ def entries(part: Part = "both", vectors: str = PAPER_VECTORS) -> list[Entry]:
     words = glove_file(vectors)
     return [
         Entry("fashion-mnist-12k", "12,000 images of clothing, inside this package", ()),
-        Entry("fashion-mnist", "70,000 images of clothing, 10 labels", _fashion(part)),
+        Entry(
+            "fashion-mnist",
+            "70,000 images of clothing, 10 labels",
+            _files(fashion_mnist_pairs(part)),
+        ),
         *(
-            Entry(f"emnist-{split}", f"handwritten characters, {what}", _emnist(split, part))
+            Entry(
+                f"emnist-{split}",
+                f"handwritten characters, {what}",
+                _files(emnist_pairs(split, part)),
+            )
             for split, what in zip(
                 EMNIST_SPLITS,
                 (
@@ -62,21 +73,10 @@ def entries(part: Part = "both", vectors: str = PAPER_VECTORS) -> list[Entry]:
             "STAND-IN: a sample of tweets, users made up",
             (SENTIMENT140_SAMPLE, words),
         ),
-        Entry("digits", "1,797 small digits, from scikit-learn", ()),
+        Entry("digits", "1,797 small digits, from scikit-learn", (), module="sklearn"),
         Entry("synthetic", "drawn: clients differ by two numbers (FedProx)", ()),
     ]
 
 
-def _fashion(part: Part) -> tuple[File, ...]:
-    return tuple(
-        FASHION_MNIST[f"{prefix}-{what}-ubyte"]
-        for own in parts(part)
-        for prefix in ({"train": "train", "test": "t10k"}[own],)
-        for what in ("images-idx3", "labels-idx1")
-    )
-
-
-def _emnist(split: str, part: Part) -> tuple[File, ...]:
-    return tuple(
-        emnist_file(split, own, what) for own in parts(part) for what in ("images", "labels")
-    )
+def _files(pairs: list[Pair]) -> tuple[File, ...]:
+    return tuple(file for pair in pairs for file in pair)

@@ -1,11 +1,13 @@
 """Download a file: resumable, verified, and moved into place whole."""
 
+import fcntl
 import hashlib
 import http.client
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from maxfl.data.sources import Download
@@ -14,21 +16,86 @@ from maxfl.errors import InputError
 CHUNK = 1 << 20
 TIMEOUT = 30
 RANGE_NOT_SATISFIABLE = 416
+Progress = Callable[[str, int, int], None]
+"""Called with (file, bytes done, bytes in all) while a file is downloaded."""
 
 
-def fetch(
-    download: Download,
-    folder: Path,
-    progress: Callable[[str, int, int], None] | None = None,
-) -> Path:
-    """Download a file into a folder and return its path.
+class UnavailableError(Exception):
+    """A publisher's file does not come, or not whole; the message says why."""
+
+
+def fetch(download: Download, folder: Path, progress: Progress | None = None) -> Path:
+    """Download a file into a folder, unless it is there, and return its path.
 
     What an interrupted download left in ``<name>.partial`` is taken up again. The file gets its
-    name only once its checksum is right; one with a wrong checksum is deleted.
+    name only once its checksum is right; one with a wrong checksum is deleted. Of processes that
+    want the same file at once, one downloads it and the others wait.
     """
     folder.mkdir(parents=True, exist_ok=True)
     partial, path = folder / f"{download.name}.partial", folder / download.name
-    _append(download, partial, progress)
+    with _locked(folder / f".{download.name}.lock"):
+        if not path.exists():
+            _append(download, partial, progress)
+            _verify(download, partial)
+            partial.replace(path)
+    return path
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Wait until nobody else holds a file, then hold it; the system frees it when we end."""
+    with path.open("w") as file:
+        with suppress(OSError):  # some network file systems have no locks: better none than no file
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _append(download: Download, partial: Path, progress: Progress | None) -> None:
+    """Get what is missing of the partial file."""
+    done = partial.stat().st_size if partial.exists() else 0
+    if done > download.size:  # then it is not the beginning of this file
+        partial.unlink()
+        done = 0
+    if done == download.size:
+        return
+    try:
+        request = urllib.request.Request(download.url, headers={"Range": f"bytes={done}-"})
+        answer = urllib.request.urlopen(request, timeout=TIMEOUT)
+    except urllib.error.HTTPError as error:
+        if error.code == RANGE_NOT_SATISFIABLE and done:
+            return  # theirs is no longer than ours; the checksum tells whether it is right
+        raise UnavailableError(f"{download.url} answers {error.code} {error.reason}") from error
+    except (OSError, http.client.HTTPException) as error:
+        raise UnavailableError(f"{download.url} can't be reached ({error})") from error
+    with answer, partial.open("ab") as file:
+        if answer.status != http.client.PARTIAL_CONTENT:  # a server that starts from the beginning
+            file.truncate(0)
+            done = 0
+        for block in _blocks(answer):
+            file.write(block)
+            done += len(block)
+            if progress:
+                progress(download.name, done, download.size)
+        file.flush()
+        os.fsync(file.fileno())
+    if done < download.size:
+        raise UnavailableError(
+            f"{download.url} ended after {done} of {download.size} bytes; try again to go on from "
+            f"there"
+        )
+
+
+def _blocks(answer: http.client.HTTPResponse) -> Iterator[bytes]:
+    """What an answer brings until it ends or breaks off; its size tells which of them it was."""
+    try:
+        while block := answer.read1(CHUNK):
+            yield block
+    except (OSError, http.client.HTTPException):
+        return
+
+
+def _verify(download: Download, partial: Path) -> None:
+    """Delete a file whose checksum is wrong."""
     algorithm, _, expected = download.checksum.partition(":")
     with partial.open("rb") as file:
         actual = hashlib.file_digest(file, algorithm).hexdigest()
@@ -38,33 +105,3 @@ def fetch(
             f"{download.url} has the wrong checksum: {algorithm} {actual} where {expected} is "
             f"expected. The file was deleted; try again, or get it elsewhere"
         )
-    partial.replace(path)
-    return path
-
-
-def _append(
-    download: Download, partial: Path, progress: Callable[[str, int, int], None] | None
-) -> None:
-    """Get what is missing of the partial file."""
-    done = partial.stat().st_size if partial.exists() else 0
-    request = urllib.request.Request(download.url, headers={"Range": f"bytes={done}-"})
-    try:
-        answer = urllib.request.urlopen(request, timeout=TIMEOUT)
-    except urllib.error.HTTPError as error:
-        if error.code == RANGE_NOT_SATISFIABLE and done:
-            return  # it was complete already; the checksum tells whether it was right
-        raise
-    with answer, partial.open("ab") as file:
-        if answer.status != http.client.PARTIAL_CONTENT:  # a server that starts from the beginning
-            file.truncate(0)
-            done = 0
-        length = answer.headers.get("Content-Length")
-        total = done + int(length) if length else download.size
-        while block := answer.read(CHUNK):
-            file.write(block)
-            done += len(block)
-            if progress:
-                progress(download.name, done, total)
-        os.fsync(file.fileno())
-    if length and done < total:
-        raise OSError(f"the connection ended after {done} of {total} bytes; try again to go on")

@@ -6,13 +6,10 @@ Cohen, Afshar, Tapson, van Schaik, "EMNIST: an extension of MNIST to handwritten
 import string
 from pathlib import Path
 
-import numpy as np
-
 from maxfl.data.dataset import Dataset, image_decoding
-from maxfl.data.images import Part, load_pairs, parts
-from maxfl.data.locate import Progress
-from maxfl.data.sources import EMNIST_SPLITS, emnist_file
-from maxfl.errors import InputError, check_choice
+from maxfl.data.images import load_pairs
+from maxfl.data.sources import EMNIST_SPLITS, Part, emnist_pairs
+from maxfl.errors import check_choice
 
 MEAN, STD = 0.1736, 0.3317
 """Of the pixels of ByClass, scaled to [0, 1]."""
@@ -30,26 +27,12 @@ FIRST_LABEL = {"letters": 1}
 """The publisher counts letters from 1; all else from 0."""
 
 
-def emnist(
-    split: str = "byclass",
-    part: Part = "both",
-    data_dir: Path | None = None,
-    progress: Progress | None = None,
-) -> Dataset:
+def emnist(split: str = "byclass", part: Part = "both", data_dir: Path | None = None) -> Dataset:
     """Load a split: x uint8[n, 28, 28], upright; labels as in ``LABELS``."""
     check_choice("split", split, EMNIST_SPLITS)
-    pairs = [
-        (emnist_file(split, own, "images"), emnist_file(split, own, "labels"))
-        for own in parts(part)
-    ]
-    images, y = load_pairs(pairs, data_dir, progress)
-    labels = y.astype(np.int32) - FIRST_LABEL.get(split, 0)
-    if labels.min() < 0 or labels.max() >= len(LABELS[split]):
-        raise InputError(
-            f"EMNIST {split} has labels {y.min()} to {y.max()} where {len(LABELS[split])} labels "
-            f"from {FIRST_LABEL.get(split, 0)} are expected: {pairs[0][1].name} is of another split"
-        )
+    first, labels = FIRST_LABEL.get(split, 0), tuple(LABELS[split])
+    images, y = load_pairs(emnist_pairs(split, part), range(first, first + len(labels)), data_dir)
     # The files hold each image mirrored at its diagonal.
     upright = images.transpose(0, 2, 1)
     title = f"EMNIST {split}" + ("" if part == "both" else f" ({part})")
-    return Dataset(title, upright, labels, tuple(LABELS[split]), image_decoding(MEAN, STD))
+    return Dataset(title, upright, y, labels, image_decoding(MEAN, STD))

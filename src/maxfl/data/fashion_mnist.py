@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from maxfl.data.dataset import Dataset, image_decoding
-from maxfl.data.images import Part, load_pairs, parts
-from maxfl.data.locate import Progress
-from maxfl.data.sources import FASHION_MNIST
+from maxfl.data.images import load_pairs
+from maxfl.data.sources import Part, fashion_mnist_pairs
 
 MEAN, STD = 0.2860, 0.3530
 """Of the pixels of the training images, scaled to [0, 1]."""
@@ -20,23 +19,13 @@ LABELS = (
     "T-shirt", "trouser", "pullover", "dress", "coat",
     "sandal", "shirt", "sneaker", "bag", "ankle boot",
 )  # fmt: skip
-PREFIX = {"train": "train", "test": "t10k"}
 
 
-def fashion_mnist(
-    part: Part = "both", data_dir: Path | None = None, progress: Progress | None = None
-) -> Dataset:
+def fashion_mnist(part: Part = "both", data_dir: Path | None = None) -> Dataset:
     """Load the publisher's files: x uint8[n, 28, 28], ten labels."""
-    pairs = [
-        (
-            FASHION_MNIST[f"{PREFIX[own]}-images-idx3-ubyte"],
-            FASHION_MNIST[f"{PREFIX[own]}-labels-idx1-ubyte"],
-        )
-        for own in parts(part)
-    ]
-    x, y = load_pairs(pairs, data_dir, progress)
+    x, y = load_pairs(fashion_mnist_pairs(part), range(len(LABELS)), data_dir)
     title = "Fashion-MNIST" + ("" if part == "both" else f" ({part})")
-    return Dataset(title, x, y.astype(np.int32), LABELS, image_decoding(MEAN, STD))
+    return Dataset(title, x, y, LABELS, image_decoding(MEAN, STD))
 
 
 def fashion_mnist_12k() -> Dataset:

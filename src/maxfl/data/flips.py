@@ -1,4 +1,4 @@
-"""Maps of labels for clients that contradict the others: no label keeps its meaning.
+"""Maps of labels for clients that contradict the others: labels change their meaning.
 
 The paper flips the labels of some clients and does not say how; see docs/paper.md.
 """

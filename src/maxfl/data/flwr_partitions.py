@@ -10,7 +10,7 @@ import numpy as np
 from maxfl.data.assemble import assemble
 from maxfl.data.dataset import Dataset, numbered
 from maxfl.data.partition import Split
-from maxfl.errors import InputError
+from maxfl.errors import InputError, check_count
 from maxfl.federation import Federation, checked_samples
 
 
@@ -20,6 +20,7 @@ def from_flwr_datasets(
     x: str = "image",
     y: str = "label",
     unseen: int = 0,
+    min_samples: int = 2,
     train_share: float = 0.6,
     seed: int = 0,
 ) -> Federation:
@@ -30,13 +31,24 @@ def from_flwr_datasets(
         x: Column of the features.
         y: Column of the labels, whole numbers from 0.
         unseen: How many of the last partitions take no part in training.
+        min_samples: Smaller partitions are left out; two are needed, to hold one out.
         train_share: Share of a client's samples that is for training.
         seed: Of the split into training and test data.
     """
-    pieces = [partitioner.load_partition(i) for i in range(partitioner.num_partitions)]
-    columns = pieces[0].column_names
+    check_count("min_samples", min_samples, least=2)
+    every = [partitioner.load_partition(i) for i in range(partitioner.num_partitions)]
+    columns = every[0].column_names
     if missing := {x, y} - set(columns):
-        raise InputError(f"no column {', '.join(sorted(missing))}; there are {', '.join(columns)}")
+        raise InputError(
+            f"no column {', '.join(sorted(missing))}; there are {', '.join(columns)}: name them "
+            f"with x and y"
+        )
+    numbers = [i for i, piece in enumerate(every) if len(piece) >= min_samples]
+    if not numbers:
+        raise InputError(
+            f"none of {len(every)} partitions has min_samples = {min_samples} samples: make fewer"
+        )
+    pieces = [every[i].select_columns([x, y]) for i in numbers]
     loaded = [piece.with_format("numpy")[:] for piece in pieces]
     features, labels = checked_samples(
         np.concatenate([np.asarray(own[x]) for own in loaded]),
@@ -47,5 +59,8 @@ def from_flwr_datasets(
     dataset = Dataset("Flower Datasets", features, labels, tuple(names))
     ends = np.cumsum([len(piece) for piece in pieces])
     parts = np.split(np.arange(ends[-1]), ends[:-1])
+    left_out = len(every) - len(numbers)
+    note = f"{left_out} partitions with fewer than {min_samples} samples are left out"
+    split = Split(parts, np.array(numbers), (note,)) if left_out else Split(parts)
     rng = np.random.default_rng(seed)
-    return assemble(dataset, Split(parts), rng, unseen=unseen, train_share=train_share)
+    return assemble(dataset, split, rng, unseen=unseen, train_share=train_share)

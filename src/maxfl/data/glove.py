@@ -3,7 +3,8 @@
 Pennington, Socher, Manning, "GloVe: Global Vectors for Word Representation", 2014.
 """
 
-from typing import NamedTuple
+from itertools import chain, islice
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from maxfl.data.locate import Place, opened
 from maxfl.errors import InputError
 
-AT_ONCE = 20_000
+AT_ONCE = 2_000
 """Lines whose numbers are parsed at a time."""
 
 
@@ -28,46 +29,72 @@ class Vectors(NamedTuple):
 
 
 def read_vectors(place: Place) -> Vectors:
-    """Read a file of vectors, plain, gzipped, or in a zip file, of any dimension."""
+    """Read a file of vectors, plain, gzipped, or in a zip file, of any dimension.
+
+    The first line tells the dimension; in all others so many fields are numbers and what is
+    before them is the word, which may have spaces in it.
+    """
     row: dict[str, int] = {}
-    numbers: list[bytes] = []
+    chunks: list[NDArray[np.float32]] = []
     with opened(place) as file:
-        for line in file:
-            word, _, rest = line.partition(b" ")
-            row.setdefault(word.decode("utf-8", "replace"), len(numbers))
-            numbers.append(rest)
-    if not numbers:
-        raise InputError(f"{place} is empty; want lines of a word and its numbers")
-    dimension = len(numbers[0].split())
-    chunks = [
-        _parse(numbers[begin : begin + AT_ONCE], begin, dimension, place)
-        for begin in range(0, len(numbers), AT_ONCE)
-    ]
+        first = file.readline()
+        dimension = _dimension(first, place)
+        rest = chain([first], file)
+        begin = 0
+        while lines := list(islice(rest, AT_ONCE)):
+            fields = [line.rstrip().rsplit(b" ", dimension) for line in lines]
+            chunks.append(_parse(fields, begin, dimension, place))
+            for number, (word, *_) in enumerate(fields, begin):
+                row.setdefault(word.decode("utf-8", "replace"), number)
+            begin += len(lines)
     return Vectors(row, np.concatenate(chunks))
 
 
-def _parse(lines: list[bytes], begin: int, dimension: int, place: Place) -> NDArray[np.float32]:
+def _dimension(line: bytes, place: Place) -> int:
+    """Count of numbers behind the first word."""
+    if not line:
+        raise InputError(f"{place} is empty; want lines of a word and its numbers")
+    fields = line.rstrip().split(b" ")
+    if len(fields) == 2 and all(field.isdigit() for field in fields):
+        raise InputError(
+            f"{place}, line 1: {line.decode().strip()!r} is a heading of word2vec; delete that line"
+        )
+    if len(fields) < 2:
+        raise InputError(
+            f"{place}, line 1: no numbers; want a word and its numbers with single spaces between"
+        )
+    return len(fields) - 1
+
+
+def _parse(
+    fields: list[list[bytes]], begin: int, dimension: int, place: Place
+) -> NDArray[np.float32]:
     """Numbers of some lines, float32[lines, dimension]."""
     try:
-        values = np.array(b" ".join(lines).split(), np.float32)
+        values = _floats([own[1:] for own in fields])
     except ValueError:
-        values = np.empty(0, np.float32)
-    fits = values.size == len(lines) * dimension and np.isfinite(values).all()
-    if not fits or any(line.count(b" ") != dimension - 1 for line in lines):
-        raise InputError(_first_mistake(lines, begin, dimension, place))
-    return values.reshape(len(lines), dimension)
+        raise InputError(_first_mistake(fields, begin, dimension, place)) from None
+    if values.shape != (len(fields), dimension) or not np.isfinite(values).all():
+        raise InputError(_first_mistake(fields, begin, dimension, place))
+    return values
 
 
-def _first_mistake(lines: list[bytes], begin: int, dimension: int, place: Place) -> str:
+def _first_mistake(fields: list[list[bytes]], begin: int, dimension: int, place: Place) -> str:
     """What is wrong, and in which line."""
-    for number, line in enumerate(lines, begin + 1):
-        found = line.split()
+    for number, (_, *found) in enumerate(fields, begin + 1):
+        where = f"{place}, line {number}"
         if len(found) != dimension:
-            return f"{place}, line {number}: {len(found)} numbers where line 1 has {dimension}"
+            return f"{where}: {len(found)} numbers where line 1 has {dimension}; get the file again"
         try:
-            finite = np.isfinite(np.array(found, np.float32)).all()
+            finite = np.isfinite(_floats(found)).all()
         except ValueError as error:
-            return f"{place}, line {number}: {error}"
+            return f"{where}: {error}; want a word and {dimension} numbers, single spaces between"
         if not finite:
-            return f"{place}, line {number}: a number that is NaN or infinite"
-    return f"{place}: words and numbers must be separated by single spaces"
+            return f"{where}: a number that is NaN, infinite or too large for float32"
+    raise AssertionError("no mistake")
+
+
+def _floats(texts: Any) -> NDArray[np.float32]:
+    """Numbers from texts; those that are too large become infinite."""
+    with np.errstate(over="ignore"):
+        return np.array(texts, np.float32)

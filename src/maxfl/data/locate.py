@@ -4,19 +4,21 @@ import gzip
 import os
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from maxfl.data.download import fetch
+from maxfl.data.download import Progress, UnavailableError, fetch
 from maxfl.data.sources import File
 from maxfl.errors import InputError
 from maxfl.folders import user_cache
 
 VARIABLE = "MAXFL_DATA"
-Progress = Callable[[str, int, int], None]
-"""Called with (file, bytes done, bytes in all) while a file is downloaded."""
+
+
+class DamagedError(InputError):
+    """A file that should bring others can't be opened."""
 
 
 class Place(NamedTuple):
@@ -28,13 +30,27 @@ class Place(NamedTuple):
     def __str__(self) -> str:
         return f"{self.path} ({self.member})" if self.member else str(self.path)
 
+    @property
+    def plain(self) -> bool:
+        """Whether the file lies there unpacked."""
+        return self.member is None and self.path.suffix != ".gz"
+
 
 def folders(file: File, data_dir: Path | None) -> list[Path]:
     """The folders in which a file is looked for, in this order."""
-    roots = [root for root in (data_dir, os.environ.get(VARIABLE)) if root]
+    named = (("data.dir", data_dir), (VARIABLE, os.environ.get(VARIABLE)))
+    roots = [_folder(name, root) for name, root in named if root]
     packaged = [Path(file.packaged)] if file.packaged else []
-    below = [folder for root in roots for folder in (Path(root) / file.folder, Path(root))]
+    below = [folder for root in roots for folder in (root / file.folder, root)]
     return [*below, *packaged, cache(file)]
+
+
+def _folder(name: str, given: Path | str) -> Path:
+    """A folder that somebody named, which must be there."""
+    folder = Path(given).expanduser()
+    if not folder.is_dir():
+        raise InputError(f"{name} = {given}: there is no such folder; make it, or mend the name")
+    return folder
 
 
 def cache(file: File) -> Path:
@@ -43,7 +59,8 @@ def cache(file: File) -> Path:
 
 
 def find(file: File, data_dir: Path | None = None) -> Place | None:
-    """Where a file is, or None."""
+    """Where a file is, or None; a damaged zip is an error only if the file is nowhere else."""
+    damage: DamagedError | None = None
     for folder in folders(file, data_dir):
         for path in (folder / file.name, folder / f"{file.name}.gz"):
             if path.is_file():
@@ -51,30 +68,45 @@ def find(file: File, data_dir: Path | None = None) -> Place | None:
         archives = [folder / f"{file.name}.zip"]
         if file.download:
             archives.append(folder / file.download.name)
-        for archive in archives:
-            if archive.is_file() and (member := _member(archive, file.name)):
+        for archive in filter(Path.is_file, archives):
+            try:
+                member = _member(archive, file.name)
+            except DamagedError as error:
+                damage = damage or error
+                continue
+            if member:
                 return Place(archive, member)
+    if damage:
+        raise damage
     return None
 
 
-def obtain(
-    file: File,
-    data_dir: Path | None = None,
-    progress: Progress | None = None,
-) -> Place:
+def obtain(file: File, data_dir: Path | None = None, progress: Progress | None = None) -> Place:
     """Where a file is; if nowhere, download it from its publisher first."""
     if place := find(file, data_dir):
         return place
     if file.download is None:
         raise InputError(_how_to_get(file, data_dir, "it can't be downloaded"))
     try:
-        path = fetch(file.download, cache(file), progress)
-    except OSError as error:
-        why = f"{file.download.url} can't be reached ({error})"
-        raise InputError(_how_to_get(file, data_dir, why)) from error
+        with writing(cache(file)):
+            path = fetch(file.download, cache(file), progress)
+    except UnavailableError as error:
+        raise InputError(_how_to_get(file, data_dir, str(error))) from error
     if place := find(file, data_dir):
         return place
-    raise InputError(f"{path} was downloaded, but has no {file.name} inside")
+    raise InputError(f"{path} has no {file.name} inside; delete it if it is not the publisher's")
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Errors of using a folder of the user's cache name it, and say what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"{folder} can't be used to keep data in: {error}; mend that, or set XDG_CACHE_HOME to "
+            f"another folder"
+        ) from error
 
 
 @contextmanager
@@ -83,8 +115,7 @@ def opened(place: Place) -> Iterator[BinaryIO]:
     try:
         with place.path.open("rb") as raw:
             if place.member is None:
-                packed = place.path.suffix == ".gz"
-                yield gzip.GzipFile(fileobj=raw) if packed else raw  # type: ignore[misc]
+                yield raw if place.plain else gzip.GzipFile(fileobj=raw)  # type: ignore[misc]
             else:
                 with zipfile.ZipFile(raw) as archive, archive.open(place.member) as inside:
                     packed = place.member.endswith(".gz")
@@ -92,7 +123,9 @@ def opened(place: Place) -> Iterator[BinaryIO]:
     except (EOFError, gzip.BadGzipFile, zipfile.BadZipFile, zlib.error) as error:
         raise InputError(f"{place} is damaged: {error}; delete it and get it again") from error
     except OSError as error:
-        raise InputError(f"{place} can't be read: {error}") from error
+        raise InputError(
+            f"{place} can't be read: {error}; mend that, or get the file again"
+        ) from error
 
 
 def _member(archive: Path, name: str) -> str | None:
@@ -101,20 +134,26 @@ def _member(archive: Path, name: str) -> str | None:
         with zipfile.ZipFile(archive) as opened_archive:
             entries = opened_archive.namelist()
     except zipfile.BadZipFile as error:
-        raise InputError(f"{archive} is damaged: {error}; delete it and get it again") from error
+        raise DamagedError(f"{archive} is damaged: {error}; delete it and get it again") from error
+    except OSError as error:
+        raise DamagedError(f"{archive} can't be read: {error}; mend that, or delete it") from error
     return next((e for e in entries if Path(e).name in (name, f"{name}.gz")), None)
 
 
 def _how_to_get(file: File, data_dir: Path | None, why: str) -> str:
     """Exactly what to put where."""
-    first = folders(file, data_dir)[0]
+    looked = folders(file, data_dir)
+    forms = [file.name, f"{file.name}.gz"]
+    if file.download and file.download.name.endswith(".zip"):
+        forms.append(f"the whole {file.download.name}")
     lines = [
-        f"{file.name} is not here: {why}. Put {file.name} or {file.name}.gz into {first}"
+        f"{file.name} is not here: {why}. Put {' or '.join(forms)} into {looked[0]}"
         + ("" if data_dir or os.environ.get(VARIABLE) else f", or set {VARIABLE} to your folder")
     ]
+    if file.hint:
+        lines.append(file.hint)
     if file.download:
         lines.append(f"it comes from {file.download.url}")
     if file.package:
         lines.append(f"or install the package {file.package}")
-    looked = ", ".join(str(folder) for folder in folders(file, data_dir))
-    return "; ".join(lines) + f". Looked in {looked}"
+    return "; ".join(lines) + f". Looked in {', '.join(map(str, looked))}"

@@ -55,7 +55,7 @@ def dirichlet_unequal(
     clients below ``smallest`` take what they lack, at random, from those that have more to spare.
     """
     check_number("data.alpha", alpha, above=0)
-    _check_enough(len(y), clients, smallest)
+    _check_enough(len(y), clients, smallest, setting="data.min_samples")
     owner = np.empty(len(y), np.int64)
     for rows in _by_label(y, rng):
         shares = rng.dirichlet(np.full(clients, alpha))
@@ -75,7 +75,10 @@ def clusters(y: Labels, clients: int, samples: int, count: int, rng: np.random.G
     _check_enough(len(y), clients, samples)
     stock = _by_label(y, rng)
     if len(stock) % count:
-        raise InputError(f"data.clusters = {count} does not divide the {len(stock)} labels evenly")
+        raise InputError(
+            f"data.clusters = {count} does not divide the {len(stock)} labels evenly: choose one "
+            f"of {_divisors(len(stock))}"
+        )
     member = rng.permutation(np.arange(clients) % count)
     cluster_of_label = np.arange(len(stock)) // (len(stock) // count)
     for cluster, size in enumerate(np.bincount(member, minlength=count)):
@@ -100,7 +103,10 @@ def shards(y: Labels, clients: int, samples: int, count: int, rng: np.random.Gen
     check_number("data.shards", count, least=1, whole=True)
     _check_enough(len(y), clients, samples)
     if samples % count:
-        raise InputError(f"data.samples = {samples} can't be cut into data.shards = {count} shards")
+        raise InputError(
+            f"data.samples = {samples} can't be cut into data.shards = {count} shards: choose one "
+            f"of {_divisors(samples)}, or other data.samples"
+        )
     chosen = rng.permutation(len(y))[: clients * samples]
     by_label = chosen[np.argsort(y[chosen], kind="stable")].reshape(clients * count, -1)
     dealt = by_label[rng.permutation(len(by_label))]
@@ -125,7 +131,7 @@ def by_owner(owner: NDArray[Any], unseen: int, smallest: int, rng: np.random.Gen
     if unseen >= len(enough):
         raise InputError(
             f"data.unseen = {unseen}, but there are {len(enough)} clients with at least "
-            f"{smallest} samples: at least one must be seen"
+            f"{smallest} samples: lower data.unseen or data.min_samples, at least one must be seen"
         )
     is_unseen = rng.permutation(len(enough)) < unseen
     order = enough[np.lexsort((first[enough], is_unseen))]
@@ -134,15 +140,19 @@ def by_owner(owner: NDArray[Any], unseen: int, smallest: int, rng: np.random.Gen
     return Split([parts[i] for i in order], names[order], notes if left_out else ())
 
 
-def _check_enough(total: int, clients: int, samples: int) -> None:
+def _check_enough(total: int, clients: int, samples: int, setting: str = "data.samples") -> None:
     check_number("data.clients", clients, least=1, whole=True)
-    check_number("data.samples", samples, least=2, whole=True)
+    check_number(setting, samples, least=2, whole=True)
     if clients * samples > total:
         raise InputError(
             f"{clients} clients (seen and unseen) with {samples} samples each need "
             f"{clients * samples} samples, but the data set has {total}: lower data.clients, "
-            f"data.unseen or data.samples"
+            f"data.unseen or {setting}"
         )
+
+
+def _divisors(number: int) -> str:
+    return ", ".join(str(n) for n in range(1, number + 1) if number % n == 0)
 
 
 def _by_label(y: Labels, rng: np.random.Generator) -> Parts:

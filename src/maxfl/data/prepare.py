@@ -1,5 +1,6 @@
 """From the data section of a configuration to a federation."""
 
+import os
 from functools import lru_cache
 from pathlib import Path
 
@@ -13,9 +14,10 @@ from maxfl.data.dataset import Dataset
 from maxfl.data.digits import digits
 from maxfl.data.emnist import emnist
 from maxfl.data.fashion_mnist import fashion_mnist, fashion_mnist_12k
-from maxfl.data.images import Part
+from maxfl.data.locate import VARIABLE
 from maxfl.data.partition import Split
 from maxfl.data.sentiment140 import sentiment140, sentiment140_stand_in
+from maxfl.data.sources import Part
 from maxfl.data.synthetic import synthetic
 from maxfl.errors import InputError
 from maxfl.federation import Federation
@@ -46,12 +48,17 @@ def _dataset(data: DataConfig, rng: np.random.Generator) -> Dataset:
         return synthetic(clients, data.synthetic_alpha, data.synthetic_beta, rng)
     if data.file is not None:
         return load_arrays(data.file)
-    return _published(data.source, data.part, data.vectors, data.dir)
+    return _published(data.source, data.part, data.vectors, data.dir, os.environ.get(VARIABLE))
 
 
 @lru_cache(maxsize=1)
-def _published(source: str, part: Part, vectors: str, data_dir: Path | None) -> Dataset:
-    """A data set by name; the last one is kept, since a sweep splits it anew for every seed."""
+def _published(
+    source: str, part: Part, vectors: str, data_dir: Path | None, _variable: str | None
+) -> Dataset:
+    """A data set by name; the last one is kept, since a sweep splits it anew for every seed.
+
+    ``_variable`` is only a part of the key: the loaders look for themselves where it points.
+    """
     match source:
         case "fashion-mnist-12k":
             return fashion_mnist_12k()

@@ -1,6 +1,8 @@
 """The files that data sets consist of, and where their publishers keep them."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
+
+Part = Literal["train", "test", "both"]
 
 
 class Download(NamedTuple):
@@ -9,12 +11,12 @@ class Download(NamedTuple):
     Attributes:
         url: Where it is.
         checksum: Algorithm and digest, as ``md5:...`` or ``sha256:...``.
-        size: In bytes, to say beforehand how long it takes; 0 if not known.
+        size: In bytes, to say beforehand how long it takes and to notice what was cut off.
     """
 
     url: str
     checksum: str
-    size: int = 0
+    size: int
 
     @property
     def name(self) -> str:
@@ -31,6 +33,7 @@ class File(NamedTuple):
         download: What brings it; the file itself, gzipped, or a zip that has it inside.
         packaged: Folder in which a system package installs it, if there is one.
         package: Name of that package.
+        hint: What to say to someone who has not got it, beside where to put it.
     """
 
     folder: str
@@ -38,6 +41,19 @@ class File(NamedTuple):
     download: Download | None
     packaged: str | None = None
     package: str | None = None
+    hint: str | None = None
+
+
+class Pair(NamedTuple):
+    """Images and their labels."""
+
+    images: File
+    labels: File
+
+
+def parts(part: Part) -> tuple[str, ...]:
+    """The publisher's parts that are meant."""
+    return ("train", "test") if part == "both" else (part,)
 
 
 FASHION_MNIST_URL = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
@@ -59,6 +75,16 @@ FASHION_MNIST = {
 }
 """Xiao, Rasul, Vollgraf, "Fashion-MNIST", 2017; MIT licence."""
 
+
+def fashion_mnist_pairs(part: Part) -> list[Pair]:
+    """The files of Fashion-MNIST."""
+    prefixes = [{"train": "train", "test": "t10k"}[own] for own in parts(part)]
+    return [
+        Pair(FASHION_MNIST[f"{p}-images-idx3-ubyte"], FASHION_MNIST[f"{p}-labels-idx1-ubyte"])
+        for p in prefixes
+    ]
+
+
 EMNIST_ZIP = Download(
     "https://biometrics.nist.gov/cs_links/EMNIST/gzip.zip",
     "md5:58c8d27c78d21e728a6bc7b3cc06412e",
@@ -71,6 +97,14 @@ def emnist_file(split: str, part: str, what: str) -> File:
     """A file of EMNIST: ``part`` is train or test, ``what`` images or labels."""
     dimensions = "idx3" if what == "images" else "idx1"
     return File("emnist", f"emnist-{split}-{part}-{what}-{dimensions}-ubyte", EMNIST_ZIP)
+
+
+def emnist_pairs(split: str, part: Part) -> list[Pair]:
+    """The files of a split of EMNIST."""
+    return [
+        Pair(emnist_file(split, own, "images"), emnist_file(split, own, "labels"))
+        for own in parts(part)
+    ]
 
 
 SENTIMENT140 = File(
@@ -87,22 +121,24 @@ SENTIMENT140 = File(
 SENTIMENT140_SAMPLE = File("sent140", "sample.training.processed.noemoticon.csv", None)
 """Some rows of Sentiment140 in the same format, for the stand-in."""
 
-GLOVE_ZIPS = {
-    "glove.6B": Download(
-        "https://nlp.stanford.edu/data/glove.6B.zip",
-        "sha256:617afb2fe6cbd085c235baf7a465b96f4112bd7f7ccb2b2cbd649fed9cbcf2fb",
-        862_182_613,
-    ),
-    "glove.twitter.27B": Download(
-        "https://nlp.stanford.edu/data/glove.twitter.27B.zip",
-        "sha256:792af52f795d1a32c9842a3240f5f3fe5e941a8ff6df5eb0f9d668092ebc019c",
-        1_520_408_563,
-    ),
+GLOVE_6B = Download(
+    "https://nlp.stanford.edu/data/glove.6B.zip",
+    "sha256:617afb2fe6cbd085c235baf7a465b96f4112bd7f7ccb2b2cbd649fed9cbcf2fb",
+    862_182_613,
+)
+GLOVE_TWITTER = Download(
+    "https://nlp.stanford.edu/data/glove.twitter.27B.zip",
+    "sha256:792af52f795d1a32c9842a3240f5f3fe5e941a8ff6df5eb0f9d668092ebc019c",
+    1_520_408_563,
+)
+GLOVE = {
+    **{f"glove.6B.{dimension}d": GLOVE_6B for dimension in (50, 100, 200, 300)},
+    **{f"glove.twitter.27B.{dimension}d": GLOVE_TWITTER for dimension in (25, 50, 100, 200)},
 }
 """Pennington, Socher, Manning, "GloVe: Global Vectors for Word Representation", 2014; PDDL."""
 
 
 def glove_file(name: str) -> File:
     """A file of GloVe vectors by its name without ``.txt``, for instance glove.6B.200d."""
-    stem = name.rpartition(".")[0]
-    return File("glove", f"{name}.txt", GLOVE_ZIPS.get(stem))
+    hint = None if name in GLOVE else f"vectors that can be downloaded are {', '.join(GLOVE)}"
+    return File("glove", f"{name}.txt", GLOVE.get(name), hint=hint)

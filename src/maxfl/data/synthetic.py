@@ -8,8 +8,8 @@ Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith, "Federated Optimization in Heteroge
     x ~ N(v_k, Σ),  Σ diagonal with Σ_jj = j^−1.2;  y = argmax(x W_k + b_k)
 
 The paper writes N(0, α); its code takes α as the deviation, and so do we. Sizes are log-normal,
-as in the code: 50 + exp N(4, 2²), here cut at ``LARGEST``, since one draw in a thousand would
-exceed 25,000 samples.
+as in the code: 50 + exp N(4, 2²), here cut at ``LARGEST``, which 1.2 % of clients reach; one in a
+thousand would exceed 25,000 samples.
 """
 
 import numpy as np

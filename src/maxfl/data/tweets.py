@@ -1,7 +1,8 @@
 """Texts as the mean of their words' vectors."""
 
+import html
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,10 +13,18 @@ from maxfl.data.glove import Vectors
 
 AT_ONCE = 50_000
 """Texts whose words are held in memory at a time."""
-NOISE = re.compile(r"https?://\S+|www\.\S+|@\w+|&(?:amp|lt|gt|quot);")
-"""Links, names of other users, and what HTML left: no words."""
-WORD = re.compile(r"[a-z]+(?=n't)|n't|'(?:s|m|re|ve|ll|d)\b|[a-z]+|[0-9]+|[!?.,:;()]")
-"""Words as GloVe's tokeniser cuts them: don't is do + n't, it's is it + 's; signs stand alone."""
+NOISE = re.compile(r"https?://\S+|www\.\S+|@\w+")
+"""Links and names of other users: no words."""
+NOT = "n't"
+LETTERS = r"[^\W\d_]+(?:-[^\W\d_]+)*"
+WORD = re.compile(rf"{NOT}\b|'(?:s|m|re|ve|ll|d)\b|{LETTERS}|\d+(?:[.,:]\d+)*|[^\w\s]")
+"""What is one word: don't is do + n't and it's is it + 's, as in GloVe's vocabulary; co-op, café
+and 10,000 are whole; every sign stands alone."""
+IN_FULL = {
+    NOT: "not", "'m": "am", "'re": "are", "'ve": "have", "'ll": "will", "'d": "would",
+}  # fmt: skip
+"""What short words stand for: files of the most frequent words may leave out those with a sign, and
+without n't a text would say the opposite of what it means."""
 
 
 class Averaged(NamedTuple):
@@ -32,15 +41,18 @@ class Averaged(NamedTuple):
 
 def words(text: str) -> list[str]:
     """The words of a text, in lower case."""
-    return WORD.findall(NOISE.sub(" ", text.lower()))
+    plain = NOISE.sub(" ", html.unescape(text).lower())
+    return WORD.findall(plain.replace(NOT, f" {NOT}"))
 
 
 def average(texts: Sequence[str], vectors: Vectors) -> Averaged:
-    """Mean vectors of some texts."""
+    """Mean vectors of some texts; short words without a vector have that of the full word."""
+    full = {short: vectors.row[word] for short, word in IN_FULL.items() if word in vectors.row}
+    row = {**full, **vectors.row}
     x = np.empty((len(texts), vectors.table.shape[1]), np.float32)
     known = total = 0
     for begin in range(0, len(texts), AT_ONCE):
-        counts, words_there = _count(texts[begin : begin + AT_ONCE], vectors)
+        counts, words_there = _count(texts[begin : begin + AT_ONCE], row, len(vectors.table))
         known += counts.nnz
         total += words_there
         lengths = np.maximum(np.diff(counts.indptr), 1)[:, None]
@@ -48,17 +60,16 @@ def average(texts: Sequence[str], vectors: Vectors) -> Averaged:
     return Averaged(x, known / max(total, 1))
 
 
-def _count(texts: Iterable[str], vectors: Vectors) -> tuple[csr_array, int]:
+def _count(texts: Iterable[str], row: Mapping[str, int], known: int) -> tuple[csr_array, int]:
     """A row per text with a one for every known word, and the number of all words."""
     rows: list[int] = []
     ends = [0]
     total = 0
-    get = vectors.row.get
     for text in texts:
         own = words(text)
         total += len(own)
-        rows += [row for row in map(get, own) if row is not None]
+        rows += [row[word] for word in own if word in row]
         ends.append(len(rows))
     # Words that occur twice in a text are two entries of its row; the product adds them up.
     entries = (np.ones(len(rows), np.float32), np.array(rows, np.int32), np.array(ends, np.int32))
-    return csr_array(entries, shape=(len(ends) - 1, len(vectors.table))), total
+    return csr_array(entries, shape=(len(ends) - 1, known)), total
