@@ -18,6 +18,7 @@ lint: $(VENV)/installed-dev
 
 bench: $(VENV)/installed-dev
 	$(BIN)/python benchmarks/rounds.py
+	$(BIN)/python benchmarks/methods.py
 
 $(VENV)/created:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "maxfl needs Python 3.11 or newer")'

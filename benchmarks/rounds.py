@@ -83,10 +83,10 @@ def engine_rounds(
 
 
 def measure(
-    peers: dict[str, tuple[Callable[[], None], Callable[[], None]]],
+    peers: dict[str, tuple[Callable[[], None], ...]],
 ) -> dict[str, tuple[float, ...]]:
-    """Median milliseconds per round of both works of every peer, taken in turns."""
-    taken: dict[str, list[list[float]]] = {name: [[], []] for name in peers}
+    """Median milliseconds per round of all works of every peer, taken in turns."""
+    taken: dict[str, list[list[float]]] = {name: [[] for _ in w] for name, w in peers.items()}
     for turn in range(TURNS + 1):  # the first warms up and compiles
         for name, works in peers.items():
             for i, work in enumerate(works):

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from maxfl.algorithms import ALGORITHMS
-from maxfl.config import RunConfig
+from maxfl.settings import RunConfig
 
 PAGE = Path(__file__).parent.parent / "docs/configuration.md"
 HEAD = """# Configuration

@@ -6,20 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from maxfl.config import (
-    RunConfig,
-    override,
-    override_all,
-    parse_setting,
-    read_toml,
-    unused,
-    validate,
-)
+from maxfl.config import override, override_all, parse_setting, read_toml, unused, validate
 from maxfl.data.arrays import load_arrays
 from maxfl.data.catalogue import entry
 from maxfl.data.locate import find
 from maxfl.errors import InputError
 from maxfl.experiment import build, build_federation, group
+from maxfl.settings import RunConfig
 from maxfl.sweep import expand
 
 ROOT = Path(__file__).parent.parent
@@ -150,6 +143,36 @@ def test_configurations_that_share_a_program_are_grouped():
     assert [g.numbers for g in group(expand(raw, "s").configs)] == [[0, 1], [2, 3]]
 
 
+def test_liars_robust_rules_optimisers_and_tuning_from_a_file():
+    raw = {
+        "data": {"seed": 0, "clients": 10, "unseen": 2, "samples": 20},
+        "server": {"optimiser": "adam", "aggregation": "trimmed-mean", "clip": 2.0},
+        "adversary": {"share": 0.2, "inflation": 20.0, "collude": True},
+        "personal": {"tuning": 3},
+        "sweep": {
+            "server": {"trim": [0.1, 0.3]},
+            "adversary": {"noise": [0.0, 0.1]},
+            "algorithm": {"name": ["ditto"]},
+        },
+    }
+    groups = group(expand(raw, "s").configs)
+    assert [g.numbers for g in groups] == [[0, 1, 2, 3]], "numbers share a program"
+    told = build(groups[0].configs).describe()
+    assert told["optimiser"] == {
+        "kind": "adam", "beta1": [0.9] * 4, "beta2": [0.99] * 4, "stability": [1e-3] * 4,
+    }  # fmt: skip
+    assert told["robust"]["rule"] == "trimmed-mean"
+    assert told["robust"]["clip"] == [2.0] * 4
+    assert told["robust"]["trim"] == [0.1, 0.1, 0.3, 0.3]
+    assert told["adversary"]["collude"]
+    assert told["adversary"]["noise"] == [0.0, 0.1, 0.0, 0.1]
+    assert told["tuning"] == [3] * 4
+    idle = validate({"adversary": {"noise": 1.0}, "server": {"trim": 0.1, "beta2": 0.5}}, "f")
+    assert [note.split()[0] for note in unused(idle)] == [
+        "adversary.noise", "server.beta2", "server.trim",
+    ]  # fmt: skip
+
+
 def test_every_example_is_valid(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(ROOT / "examples/make_own_data.py"))
@@ -219,4 +242,7 @@ def test_the_defaults_are_the_engines(small, small_model):
 
     assert maxfl.Training(**dict(RunConfig().training)) == maxfl.Training()
     assert RunConfig().requirement.steps == maxfl.solo().steps
+    server = RunConfig().server
+    rates = (server.beta1, server.beta2, server.stability)
+    assert rates == maxfl.optimisers.adam().rates
     assert maxfl.Simulation(small, small_model, maxfl.maxfl()).training == maxfl.Training()

@@ -12,7 +12,6 @@ import pytest
 
 import maxfl
 from maxfl import data_command
-from maxfl.config import DataConfig
 from maxfl.data import idx as idx_module
 from maxfl.data import locate
 from maxfl.data.catalogue import entry
@@ -36,6 +35,7 @@ from maxfl.data.sources import (
 )
 from maxfl.data.synthetic import synthetic
 from maxfl.data.tweets import average, words
+from maxfl.settings import DataConfig
 
 VECTORS = "glove.6B.100d.top50k"
 

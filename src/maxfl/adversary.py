@@ -78,7 +78,7 @@ def byzantine(
     return Adversary(True, flip_labels, collude, Attack(share, inflation, noise, scale))
 
 
-def liars(seed: Array, share: Array, seen: int, clients: int) -> Array:
+def liars(seed: int | Array, share: float | Array, seen: int, clients: int) -> Array:
     """Who lies, bool[K]: the same clients for every method with one seed."""
     scores = jax.random.uniform(key(seed, Purpose.BYZANTINE), (seen,))
     rank = jnp.argsort(jnp.argsort(scores))

@@ -14,13 +14,14 @@ from rich.markup import escape
 
 from maxfl import data_command
 from maxfl.arguments import ConfigFile, Settings, read_settings
-from maxfl.config import RunConfig, override, parse_setting, unused, validate
+from maxfl.config import override, parse_setting, unused, validate
 from maxfl.demo import run_demo
 from maxfl.errors import InputError
 from maxfl.experiment import build
 from maxfl.folders import user_cache
 from maxfl.layout import use_all_cores
 from maxfl.runs import SUMMARY, read_json, run
+from maxfl.settings import RunConfig
 from maxfl.sweep import expand, refuse_swept, run_sweep, sweep_tables
 from maxfl.terminal import bars, console, errors, show_summary
 

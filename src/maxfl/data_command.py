@@ -11,8 +11,9 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from maxfl.adversary import liars
 from maxfl.arguments import ConfigFile, Settings, read_settings
-from maxfl.config import DataConfig, validate
+from maxfl.config import validate
 from maxfl.data.catalogue import PAPER_VECTORS, Entry, entries, entry
 from maxfl.data.locate import DamagedError, cache, find, obtain
 from maxfl.data.sources import Part
@@ -20,6 +21,7 @@ from maxfl.errors import InputError, check_choice
 from maxfl.experiment import build_federation
 from maxfl.partition_figure import FORMATS, draw_partition
 from maxfl.portrait import Portrait, portrait, write_clients
+from maxfl.settings import DataConfig
 from maxfl.terminal import console, download_bar
 
 app = typer.Typer(help="Data sets: what is here, how to get the rest, how they are split.")
@@ -87,7 +89,9 @@ def show_command(
         console.print(words, style="yellow", markup=False)
     checked = validate(raw, where)
     fetch_data([checked.data])
-    seen = portrait(build_federation(checked))
+    federation, share = build_federation(checked), checked.adversary.share
+    lies = liars(checked.seed, share, federation.seen, federation.clients)
+    seen = portrait(federation, np.asarray(lies))
     table = figure.with_suffix(".csv")
     try:
         figure.parent.mkdir(parents=True, exist_ok=True)
@@ -139,7 +143,10 @@ def _state(own: Entry, folder: Path | None) -> str:
 def _table(seen: Portrait) -> Table:
     """Sizes and labels of seen and unseen clients."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    headings = ("clients", "number", "training samples", "test samples", "labels each", "flipped")
+    headings = (
+        *("clients", "number", "training samples", "test samples", "labels each"),
+        *("flipped", "Byzantine"),
+    )
     for i, heading in enumerate(headings):
         table.add_column(heading, justify="left" if i == 0 else "right")
     for name, group in (("seen", seen.is_seen), ("unseen", ~seen.is_seen)):
@@ -151,6 +158,7 @@ def _table(seen: Portrait) -> Table:
                 _range(seen.test_sizes[group]),
                 f"{seen.effective_labels[group].mean():.1f} of {len(seen.labels)}",
                 str(int(seen.flipped[group].sum())),
+                str(int(seen.byzantine[group].sum())),
             )
     return table
 

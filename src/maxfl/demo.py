@@ -4,10 +4,11 @@ import tomllib
 from importlib.resources import files
 from pathlib import Path
 
-from maxfl.config import RunConfig, override_all, parse_setting
+from maxfl.config import override_all, parse_setting
 from maxfl.curves import read_curves
 from maxfl.figures import draw_curves
 from maxfl.runs import SUMMARY, read_json
+from maxfl.settings import RunConfig
 from maxfl.sweep import expand, refuse_swept, run_sweep
 from maxfl.terminal import bars, console, show_summary
 

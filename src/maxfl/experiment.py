@@ -6,14 +6,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxfl import participation, requirement
+from maxfl import participation, requirement, robust
+from maxfl.adversary import Adversary, Attack, nobody
 from maxfl.algorithms import ALGORITHMS, Algorithm
-from maxfl.config import RunConfig
 from maxfl.data.prepare import prepare_federation
 from maxfl.federation import Federation
 from maxfl.model import mlp
+from maxfl.optimisers import Kind, Optimiser, Rates
 from maxfl.participation import Participation
 from maxfl.requirement import Requirement
+from maxfl.robust import Limits, Robust
+from maxfl.settings import RunConfig
 from maxfl.simulation import Simulation, Training
 
 
@@ -51,6 +54,10 @@ def build(configs: Sequence[RunConfig]) -> Simulation:
         _training(configs),
         requirement=_requirement(configs),
         participation=_participation(configs),
+        optimiser=_optimiser(configs),
+        robust=_robust(configs),
+        adversary=_adversary(configs),
+        tuning=[c.personal.tuning for c in configs],
         seed=[c.seed for c in configs],
     )
 
@@ -71,7 +78,13 @@ def _without_numbers(config: RunConfig) -> RunConfig:
         "training": {"local_lr": 1.0, "server_lr": 1.0},
         "requirement": {"multiple": 1.0, "loss": None},
         "participation": {"start": 0, "dropout": 0.0},
-    }
+        "server": {
+            "beta1": 0.0, "beta2": 0.0, "stability": 1.0, "trim": 0.0, "liars": 0, "keep": 1,
+            "clip": None if config.server.clip is None else 1.0,
+        },
+        "adversary": {"share": 0.0, "inflation": 0.0, "noise": 0.0, "scale": 1.0},
+        "personal": {"tuning": min(config.personal.tuning, 1)},
+    }  # fmt: skip
     sections = {
         name: getattr(config, name).model_copy(update=numbers) for name, numbers in blank.items()
     }
@@ -105,3 +118,26 @@ def _participation(configs: Sequence[RunConfig]) -> Participation:
     own = [c.participation for c in configs]
     presence = participation.Presence([p.start for p in own], [p.dropout for p in own])
     return Participation(participation.Rule(own[0].rule), presence)
+
+
+def _optimiser(configs: Sequence[RunConfig]) -> Optimiser:
+    own = [c.server for c in configs]
+    rates = Rates(*([getattr(s, name) for s in own] for name in Rates._fields))
+    return Optimiser(Kind(own[0].optimiser), rates)
+
+
+def _robust(configs: Sequence[RunConfig]) -> Robust:
+    own = [c.server for c in configs]
+    numbers = {name: [getattr(s, name) for s in own] for name in ("trim", "liars", "keep")}
+    rule = robust.Rule(own[0].aggregation)
+    if own[0].clip is None:
+        return Robust(rule, False, Limits(**numbers))
+    return Robust(rule, True, Limits(clip=[s.clip for s in own], **numbers))
+
+
+def _adversary(configs: Sequence[RunConfig]) -> Adversary:
+    own = [c.adversary for c in configs]
+    if not any(a.share for a in own):
+        return nobody()
+    attack = Attack(*([getattr(a, name) for a in own] for name in Attack._fields))
+    return Adversary(True, own[0].flip_labels, own[0].collude, attack)

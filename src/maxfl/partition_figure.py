@@ -16,11 +16,11 @@ MOST_NAMES = 30
 
 
 def draw_partition(portrait: Portrait, path: Path) -> None:
-    """Draw sizes, flipped clients and label shares, one column per client."""
+    """Draw sizes, flipped and Byzantine clients and label shares, one column per client."""
     with mpl.rc_context({**STYLE, "axes.grid": False}):
         figure = Figure(figsize=(10, 6), layout="constrained")
         sizes, marks, shares = figure.subplots(
-            3, 1, sharex=True, gridspec_kw={"height_ratios": [1.3, 0.18, 3]}
+            3, 1, sharex=True, gridspec_kw={"height_ratios": [1.3, 0.32, 3]}
         )
         _sizes(sizes, portrait)
         _marks(marks, portrait)
@@ -49,11 +49,12 @@ def _sizes(axis: Axes, portrait: Portrait) -> None:
 
 
 def _marks(axis: Axes, portrait: Portrait) -> None:
-    """A bar for every client whose labels are flipped."""
+    """A bar for every client whose labels are flipped, and below for every one that lies."""
     edges = np.arange(len(portrait.flipped) + 1) - 0.5
-    axis.stairs(portrait.flipped, edges, fill=True, color=COLOURS[0])
-    axis.set_yticks([0.5], ["flipped"])
-    axis.set_ylim(0, 1)
+    axis.stairs(1.1 + 0.9 * portrait.flipped, edges, baseline=1.1, fill=True, color=COLOURS[0])
+    axis.stairs(0.9 * portrait.byzantine, edges, fill=True, color=COLOURS[6])
+    axis.set_yticks([1.55, 0.45], ["flipped", "Byzantine"])
+    axis.set_ylim(0, 2)
     for side in axis.spines.values():
         side.set_visible(False)
     axis.tick_params(length=0)

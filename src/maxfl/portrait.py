@@ -9,7 +9,15 @@ from numpy.typing import NDArray
 
 from maxfl.federation import Federation, Samples
 
-CLIENT_COLUMNS = ("client", "name", "seen", "flipped", "train_samples", "test_samples")
+CLIENT_COLUMNS = (
+    "client",
+    "name",
+    "seen",
+    "flipped",
+    "byzantine",
+    "train_samples",
+    "test_samples",
+)
 
 
 class Portrait(NamedTuple):
@@ -24,6 +32,7 @@ class Portrait(NamedTuple):
         test_sizes: int[K].
         is_seen: Whether each client takes part in training, bool[K].
         flipped: Whether each client's labels contradict the others', bool[K].
+        byzantine: Whether each client lies, bool[K].
         notes: How the split came out, where it is not as one would think.
     """
 
@@ -35,6 +44,7 @@ class Portrait(NamedTuple):
     test_sizes: NDArray[np.int64]
     is_seen: NDArray[np.bool_]
     flipped: NDArray[np.bool_]
+    byzantine: NDArray[np.bool_]
     notes: tuple[str, ...]
 
     @property
@@ -48,9 +58,10 @@ class Portrait(NamedTuple):
         return 1 / (self.shares**2).sum(1)
 
 
-def portrait(federation: Federation) -> Portrait:
-    """Count what each client has."""
+def portrait(federation: Federation, lies: NDArray[np.bool_] | None = None) -> Portrait:
+    """Count what each client has; ``lies`` marks the Byzantine ones, bool[K]."""
     about = federation.about
+    nobody = np.zeros(federation.clients, bool)
     return Portrait(
         about.title,
         about.labels or tuple(map(str, range(federation.classes))),
@@ -59,7 +70,8 @@ def portrait(federation: Federation) -> Portrait:
         federation.train_sizes,
         federation.test_sizes,
         federation.is_seen,
-        np.zeros(federation.clients, bool) if about.flipped is None else about.flipped,
+        nobody if about.flipped is None else about.flipped,
+        nobody if lies is None else lies,
         about.notes,
     )
 
@@ -71,6 +83,7 @@ def write_clients(portrait: Portrait, path: Path) -> None:
         portrait.names,
         portrait.is_seen.astype(int),
         portrait.flipped.astype(int),
+        portrait.byzantine.astype(int),
         portrait.train_sizes,
         portrait.test_sizes,
         *portrait.counts.T,

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from maxfl.config import RunConfig, override_all, validate
+from maxfl.config import override_all, validate
 from maxfl.errors import InputError
 from maxfl.experiment import Group, build, group
 from maxfl.files import write_whole
 from maxfl.requirement import Solo
 from maxfl.runs import SUMMARY, TABLES, claimed, machine, read_json, run, write_json
+from maxfl.settings import RunConfig
 from maxfl.simulation import Progress
 from maxfl.tables import to_parquet
 

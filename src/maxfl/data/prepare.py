@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 
-from maxfl.config import DataConfig
 from maxfl.data import partition
 from maxfl.data.arrays import load_arrays
 from maxfl.data.assemble import assemble
@@ -21,6 +20,7 @@ from maxfl.data.sources import Part
 from maxfl.data.synthetic import synthetic
 from maxfl.errors import InputError
 from maxfl.federation import Federation
+from maxfl.settings import DataConfig
 
 PARTITION_STREAM = 0xDA7A
 """Keeps the partition's random numbers apart from everything else drawn with the same seed."""
