@@ -14,7 +14,7 @@ from rounds import BATCH, COHORT, RATE, ROUNDS, STEPS, measure, workload
 import maxfl
 from maxfl import adversary, optimisers, robust
 
-GRADIENTS = {"perfedavg": 2, "perfedavg-hf": 4, "pfedme": 5, "ditto": 2}
+GRADIENTS = {"scaffold-1": 2, "perfedavg": 2, "perfedavg-hf": 4, "pfedme": 5, "ditto": 2}
 """Gradients that a local step needs, where more than one."""
 VARIANTS: dict[str, dict[str, Any]] = {
     "fedavg + adam": {"optimiser": optimisers.adam()},

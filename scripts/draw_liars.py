@@ -35,8 +35,6 @@ def liars_share(method: maxfl.Algorithm) -> NDArray[np.float64]:
         requirement=maxfl.fixed(2.0), adversary=byzantine(0.1, inflation=20.0),
     )  # fmt: skip
     weight = np.asarray(history.evaluation.weight[0], np.float64)
-    if method.name == "qffl":  # what pulls the model is F^q of the reported loss
-        weight = np.asarray(history.evaluation.train_loss[0], np.float64) + 20 * history.lies[0]
     return weight[:, history.lies[0]].sum(1) / weight.sum(1)
 
 

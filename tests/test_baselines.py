@@ -219,7 +219,7 @@ def surrogate_step(name):
 METHODS = [
     (maxfl.fedprox(0.7), fedprox_step),
     (maxfl.scaffold(), scaffold_step(2)),
-    (maxfl.scaffold(1), scaffold_step(1)),
+    (maxfl.scaffold_1(), scaffold_step(1)),
     (maxfl.perfedavg(0.3), perfedavg_step(None)),
     (maxfl.perfedavg_hf(0.3, 0.05), perfedavg_step(0.05)),
     (maxfl.qffl(2.0), qffl_step),

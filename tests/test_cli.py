@@ -77,6 +77,17 @@ def test_sweep_collects_its_groups(tmp_path):
     assert len(table["round"]) == 2 * 3 * (10 + 6)
 
 
+def test_methods_with_and_without_personal_models_side_by_side(tmp_path):
+    import pyarrow.parquet as pq
+
+    over = ("--over", 'algorithm.name=["fedavg", "ditto"]')
+    text = maxfl("sweep", "examples/opt-out.toml", "--out", tmp_path / "o", *small(), *over)
+    assert "seen, personal" in text
+    table = pq.read_table(tmp_path / "o/history.parquet")
+    empty = [v is None for v in table["personal_test_loss"].to_pylist()]
+    assert empty == [c == 0 for c in table["configuration"].to_pylist()]
+
+
 def test_a_sweep_over_lists(tmp_path):
     settings = small("training.rounds=1", leave_out=("model.hidden",))
     over = ("--over", "model.hidden=[[8], [4, 4]]")

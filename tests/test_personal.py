@@ -20,7 +20,7 @@ def test_tuned_models_agree_with_the_oracle(small, small_model):
     for k in range(small.clients):
         w = shared
         for r in range(3):
-            w = oracle.add_scaled(w, gradient_of(k, w, r), -LR)
+            w = oracle.add_scaled(w, gradient_of(k, w, r + 1), -LR)
         assert personal.train_loss[0, -1, k] == pytest.approx(oracle.loss(w, *clients[k]), abs=1e-5)
         assert personal.test_loss[0, -1, k] == pytest.approx(oracle.loss(w, *test[k]), abs=1e-5)
         assert personal.test_accuracy[0, -1, k] == pytest.approx(oracle.accuracy(w, *test[k]))
@@ -41,7 +41,7 @@ def test_weights_are_computed_after_tuning(small, small_model):
     for k in history.asked.client[0, 0]:
         tuned = own = w
         for r in range(2):
-            tuned = oracle.add_scaled(tuned, tune(k, tuned, r), -LR)
+            tuned = oracle.add_scaled(tuned, tune(k, tuned, r + 1), -LR)
         for r in range(STEPS):
             own = oracle.add_scaled(own, train(k, own, r), -LR)
         rho = history.thresholds.train[0, k]
@@ -76,3 +76,9 @@ def test_unseen_clients_of_ditto_use_the_global_model(small, small_model):
     personal, shared = history.scores("personal").test_loss, history.evaluation.test_loss
     np.testing.assert_allclose(personal[..., small.seen :], shared[..., small.seen :], atol=1e-5)
     assert abs(personal - shared)[0, -1, : small.seen].max() > 1e-3
+
+
+def test_diverging_personal_models_mark_their_configuration(small, small_model):
+    history = trained(small, small_model, maxfl.ditto([0.5, 1e4]))
+    assert history.failed().tolist() == [False, True]
+    assert np.isfinite(history.evaluation.train_loss).all()

@@ -29,7 +29,8 @@ def simulation(**options):
     options = {"participation": maxfl.opt_out(5), "requirement": maxfl.solo(1.5, 10), **options}
     training = TRAINING._replace(**options.pop("training", {}))
     model = maxfl.mlp(4, (6,), 3, dropout=options.pop("dropout", 0.3))
-    return maxfl.Simulation(fed, model, maxfl.maxfl([0.5, 1.0]), training, **options)
+    algorithm = options.pop("algorithm", maxfl.maxfl([0.5, 1.0]))
+    return maxfl.Simulation(fed, model, algorithm, training, **options)
 
 
 def results(folder):
@@ -117,6 +118,21 @@ def test_resumed_after_dying_in_any_write(whole, tmp_path, monkeypatch, moment):
     monkeypatch.setattr(Path, "replace", real)
     run(simulation(), folder, resume=True)
     assert results(folder) == whole
+
+
+def test_memory_optimiser_and_personal_models_resume_bit_for_bit(tmp_path):
+    def make():
+        return simulation(
+            algorithm=maxfl.ditto([0.1, 0.5]), training={"rounds": 8}, tuning=2,
+            optimiser=maxfl.optimisers.adam(), participation=maxfl.everyone(0.2),
+            adversary=maxfl.adversary.byzantine(0.34, noise=0.1),
+        )  # fmt: skip
+
+    whole = results(run(make(), tmp_path / "whole"))
+    with pytest.raises(KeyboardInterrupt):
+        run(make(), tmp_path / "cut", progress=stop_after(3))
+    run(make(), tmp_path / "cut", resume=True)
+    assert results(tmp_path / "cut") == whole
 
 
 def test_a_run_goes_on_with_another_number_of_devices(cut_off, whole):
@@ -225,7 +241,7 @@ def test_a_torn_checkpoint_is_refused_and_left_alone(cut_off, how):
         case "wrong count":
             index.write_text(index.read_text().replace('"blocks": ', '"blocks": 9'))
         case "new format":
-            index.write_text(index.read_text().replace('"format": 1', '"format": 99'))
+            index.write_text(index.read_text().replace('"format": 2', '"format": 99'))
     before = sorted((p.name, p.stat().st_size) for p in checkpoint.iterdir())
     with pytest.raises(maxfl.InputError, match="can't be resumed"):
         run(simulation(), cut_off, resume=True)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import maxfl
 import oracle_methods as reference
 from maxfl import adversary, optimisers, robust
-from maxfl.algorithms.contract import average
+from maxfl.algorithms.contract import Parts, average
 from maxfl.randomness import Purpose, key
 from maxfl.robust import Limits, Rule, clip_norm, combine
 from test_baselines import LINEAR, ONE_STEP, TWO, after
@@ -82,11 +82,12 @@ def test_updates_that_are_not_finite_and_empty_rounds_do_no_harm(rule):
 
 
 def test_clipping():
-    update = {"w": jnp.array([3.0, 4.0]), "h": jnp.float32(99)}
-    assert clip_norm(update, 1.0)["w"].tolist() == pytest.approx([0.6, 0.8])
-    assert clip_norm(update, 1.0)["h"] == 99
-    assert clip_norm(update, 50.0)["w"].tolist() == [3.0, 4.0]
-    assert clip_norm({"w": jnp.zeros(2)}, 1.0)["w"].tolist() == [0.0, 0.0]
+    update = Parts(jnp.array([3.0, 4.0]), jnp.float32(99))
+    assert clip_norm(update, 1.0).model.tolist() == pytest.approx([0.6, 0.8])
+    assert clip_norm(update, 1.0).more == 99
+    assert clip_norm(update, 50.0).model.tolist() == [3.0, 4.0]
+    assert clip_norm(jnp.zeros(2), 1.0).tolist() == [0.0, 0.0]
+    assert clip_norm(jnp.array([1.0, jnp.inf]), 1.0).tolist() == [0.0, 0.0]
 
 
 def test_peers_agree():
@@ -216,7 +217,7 @@ def test_robust_rules_hold_off_a_liar_that_the_mean_follows():
     losses = {}
     for name, rule in (
         ("mean", None), ("clipped", robust.mean(clip=0.1)),
-        ("trimmed", robust.trimmed_mean(0.25)), ("krum", robust.krum(1)),
+        ("median", robust.median()), ("krum", robust.krum(0)),
     ):  # fmt: skip
         history = run(maxfl.maxfl(epsilon=0.0), liars, rounds=8, robust=rule)
         losses[name] = float(history.mean(history.evaluation.train_loss)[0, -1])
@@ -272,14 +273,33 @@ def test_optimisers_compose_with_maxfl_and_rest_when_nobody_works():
     [
         (lambda: adversary.byzantine(1.0), "adversary.share"),
         (lambda: adversary.byzantine(noise=-1), "adversary.noise"),
-        (lambda: robust.trimmed_mean(0.5), "robust.trim"),
-        (lambda: robust.krum(liars=1.5), "robust.liars"),
-        (lambda: robust.mean(clip=0), "robust.clip"),
+        (lambda: robust.trimmed_mean(0.5), "server.trim"),
+        (lambda: robust.krum(liars=1.5), "server.liars"),
+        (lambda: robust.mean(clip=0), "server.clip"),
         (lambda: optimisers.adam(beta1=1.0), "server.beta1"),
         (lambda: maxfl.mwfed(0.5), "algorithm.factor"),
-        (lambda: maxfl.scaffold(3), "algorithm.option"),
+        (lambda: run(maxfl.fedavg(), adversary.byzantine(0.1)), "of 4 seen clients is nobody"),
+        (lambda: run(maxfl.fedavg(), None, robust=robust.krum(1)), "more than 2 · liars"),
     ],
 )
 def test_bad_numbers_are_refused(make, words):
     with pytest.raises(maxfl.InputError, match=words):
         make()
+
+
+def test_liars_alone_do_not_keep_a_run_alive():
+    liars = adversary.byzantine(0.5, scale=-1.0)
+    options = {"participation": maxfl.opt_out(1), "requirement": maxfl.fixed(1e-6)}
+    history = run(maxfl.fedavg(), liars, rounds=5, **options)
+    np.testing.assert_array_equal(history.stalled_from(), [2])
+
+
+def test_many_at_once_agrees_with_one_by_one():
+    """Memory, robust rules, liars and optimisers, vectorised and in turn."""
+    liars = adversary.byzantine(0.25, noise=0.1, inflation=1.0)
+    options = {"optimiser": optimisers.yogi(), "robust": robust.median(), "tuning": 2}
+    one, many = (run(maxfl.scaffold(), liars, at_once=n, seed=[0, 1], **options) for n in (1, 4))
+    np.testing.assert_allclose(one.params, many.params, atol=1e-5)
+    np.testing.assert_allclose(
+        one.scores("personal").test_loss, many.scores("personal").test_loss, atol=1e-5
+    )

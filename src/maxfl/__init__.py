@@ -18,6 +18,7 @@ from maxfl.algorithms import (
     pfedme,
     qffl,
     scaffold,
+    scaffold_1,
 )
 from maxfl.data.flwr_partitions import from_flwr_datasets
 from maxfl.errors import InputError
@@ -67,6 +68,7 @@ __all__ = [
     "robust",
     "run",
     "scaffold",
+    "scaffold_1",
     "simulate",
     "solo",
     "use_all_cores",

@@ -3,7 +3,7 @@
 The paper's (section 4) report large losses and add Gaussian noise to their updates. Here each of
 these can be set, alone or together:
 
-    inflation    reported loss = F_k(w) + inflation
+    inflation    reported loss = F_k(w) + inflation, not below 0
     noise        update + N(0, noise²)
     scale        update · scale; −1 is the sign flip, 10 a scaled update
     flip_labels  trains on reversed labels
@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jax import Array
 from numpy.typing import ArrayLike
 
-from maxfl.algorithms.contract import Pytree
+from maxfl.algorithms.contract import Pytree, model_part, with_model_part
 from maxfl.errors import check_number
 from maxfl.randomness import Purpose, key
 
@@ -86,11 +86,11 @@ def liars(seed: int | Array, share: float | Array, seen: int, clients: int) -> A
 
 
 def corrupt(attack: Attack, draws: Array, update: Pytree) -> Pytree:
-    """What a liar sends instead of its update. Scalars in it are left alone."""
-    leaves, structure = jax.tree.flatten(update)
+    """What a liar sends instead of its update: another model's part."""
+    leaves, structure = jax.tree.flatten(model_part(update))
     keys = jax.random.split(draws, len(leaves))
     sent = [
-        attack.scale * leaf + attack.noise * jax.random.normal(k, leaf.shape) if leaf.ndim else leaf
+        attack.scale * leaf + attack.noise * jax.random.normal(k, leaf.shape)
         for k, leaf in zip(keys, leaves, strict=True)
     ]
-    return jax.tree.unflatten(structure, sent)
+    return with_model_part(update, jax.tree.unflatten(structure, sent))

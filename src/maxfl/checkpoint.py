@@ -19,7 +19,7 @@ from maxfl.requirement import Solo, Thresholds
 from maxfl.simulation import Block, Prepared, Simulation
 from maxfl.spec import Asked, Evaluation, Personal, State
 
-FORMAT = 1
+FORMAT = 2
 INDEX = "checkpoint.json"
 
 

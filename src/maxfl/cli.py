@@ -12,7 +12,7 @@ import jax
 import typer
 from rich.markup import escape
 
-from maxfl import data_command
+from maxfl import data_command, theory_command
 from maxfl.arguments import ConfigFile, Settings, read_settings
 from maxfl.config import override, parse_setting, unused, validate
 from maxfl.demo import run_demo
@@ -42,6 +42,7 @@ Resume = Annotated[
 ]
 
 app.add_typer(data_command.app, name="data", no_args_is_help=True)
+app.add_typer(theory_command.app, name="theory", no_args_is_help=True)
 
 
 def _print_version(wanted: bool) -> None:

@@ -82,8 +82,10 @@ def unused(config: RunConfig) -> list[str]:
         ("adversary", key, honest, "adversary.share is 0")
         for key in ("inflation", "noise", "scale", "flip_labels", "collude")
     ]
+    silent = not honest and config.adversary.noise == 0
     checks = (
         *lies,
+        ("adversary", "collude", silent, "there is no noise to agree on"),
         ("server", "beta1", server.optimiser == "sgd", "the optimiser is sgd"),
         ("server", "beta2", not adaptive, f"the optimiser is {server.optimiser}"),
         ("server", "stability", not adaptive, f"the optimiser is {server.optimiser}"),

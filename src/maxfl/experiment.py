@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxfl import participation, requirement, robust
-from maxfl.adversary import Adversary, Attack, nobody
+from maxfl import adversary, participation, requirement, robust
+from maxfl.adversary import Adversary
 from maxfl.algorithms import ALGORITHMS, Algorithm
 from maxfl.data.prepare import prepare_federation
 from maxfl.federation import Federation
@@ -15,7 +15,7 @@ from maxfl.model import mlp
 from maxfl.optimisers import Kind, Optimiser, Rates
 from maxfl.participation import Participation
 from maxfl.requirement import Requirement
-from maxfl.robust import Limits, Robust
+from maxfl.robust import Robust
 from maxfl.settings import RunConfig
 from maxfl.simulation import Simulation, Training
 
@@ -128,16 +128,22 @@ def _optimiser(configs: Sequence[RunConfig]) -> Optimiser:
 
 def _robust(configs: Sequence[RunConfig]) -> Robust:
     own = [c.server for c in configs]
-    numbers = {name: [getattr(s, name) for s in own] for name in ("trim", "liars", "keep")}
-    rule = robust.Rule(own[0].aggregation)
-    if own[0].clip is None:
-        return Robust(rule, False, Limits(**numbers))
-    return Robust(rule, True, Limits(clip=[s.clip for s in own], **numbers))
+    clip: Any = None if own[0].clip is None else [s.clip for s in own]
+    match own[0].aggregation:
+        case "mean":
+            return robust.mean(clip)
+        case "median":
+            return robust.median(clip)
+        case "trimmed-mean":
+            return robust.trimmed_mean([s.trim for s in own], clip)
+        case "krum":
+            return robust.krum([s.liars for s in own], [s.keep for s in own], clip)
 
 
 def _adversary(configs: Sequence[RunConfig]) -> Adversary:
     own = [c.adversary for c in configs]
     if not any(a.share for a in own):
-        return nobody()
-    attack = Attack(*([getattr(a, name) for a in own] for name in Attack._fields))
-    return Adversary(True, own[0].flip_labels, own[0].collude, attack)
+        return adversary.nobody()
+    numbers: dict[str, Any] = {n: [getattr(a, n) for a in own] for n in adversary.Attack._fields}
+    flags = {"flip_labels": own[0].flip_labels, "collude": own[0].collude}
+    return adversary.byzantine(**numbers, **flags)

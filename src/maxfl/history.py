@@ -144,17 +144,20 @@ class History(NamedTuple):
 
         Such a client is never satisfied and has no weight in MaxFL.
         """
-        return np.asarray((~np.isfinite(self.thresholds.train)).sum(1))
+        return np.asarray((~np.isfinite(self.thresholds.train) & ~self.lies).sum(1))
 
     def failed(self) -> NDArray[np.bool_]:
         """Whether each configuration diverged: a loss, or every requirement, is not finite."""
-        finite = np.isfinite(self.evaluation.train_loss) | self.lies[:, None]
-        losses = finite.all((1, 2))
-        return np.asarray(~losses | (self.without_requirement() == len(self.is_seen)))
+        finite = np.isfinite(self.evaluation.train_loss)
+        if self.has_personal:
+            finite &= np.isfinite(self.evaluation.personal.train_loss)
+        losses = (finite | self.lies[:, None]).all((1, 2))
+        return np.asarray(~losses | (self.without_requirement() == (~self.lies).sum(1)))
 
     def stalled_from(self) -> NDArray[np.int64]:
-        """First round (from 1) without anybody, if in the end nobody is willing; else 0; int[C]."""
+        """First round (from 1) without an honest client, int[C]; 0 if some stay willing."""
         nobody = ~(self.evaluation.willing[:, -1] & self.is_seen & ~self.lies).any(1)
-        active = np.asarray(self.asked.took_part).any(-1)
+        honest = ~np.take_along_axis(self.lies[:, None], np.asarray(self.asked.client), axis=-1)
+        active = (np.asarray(self.asked.took_part) & honest).any(-1)
         last = np.where(active, np.arange(1, active.shape[1] + 1), 0).max(1, initial=0)
         return np.where(nobody, last + 1, 0)

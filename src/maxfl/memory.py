@@ -1,6 +1,8 @@
-"""What clients keep between rounds, stored for those that have taken part and nobody else.
+"""What clients keep between rounds, with rows for as many as can take part in a run.
 
-A federation of a million clients of which a few thousand ever train needs a few thousand rows.
+In T rounds of m clients at most T·m of the M take part: a federation of a million clients of which
+a few thousand ever train needs a few thousand rows. They are there from the start, so that the
+program's shapes stay.
 """
 
 from typing import NamedTuple

@@ -7,6 +7,10 @@ included, is a pseudo-gradient that an optimiser of the server takes.
     momentum  m ← β₁ m + d,  w ← w − η_g m                       (FedAvgM)
     adam      w ← w − η_g m̂ / (√v̂ + ε)                           (FedAdam)
     yogi      the same, with v growing additively                (FedYogi)
+
+optax's rules: both moments are corrected for their start at 0, where Reddi et al. start v at τ² and
+correct nothing, and Yogi starts both at 1e-6. Adam and Yogi step by about η_g per weight whatever
+the direction's length, so they want a server learning rate near 0.01.
 """
 
 from enum import StrEnum
@@ -63,12 +67,12 @@ def momentum(beta1: ArrayLike = 0.9) -> Optimiser:
 
 
 def adam(beta1: ArrayLike = 0.9, beta2: ArrayLike = 0.99, stability: ArrayLike = 1e-3) -> Optimiser:
-    """FedAdam; defaults of the paper."""
+    """FedAdam; β₁, β₂ and ε as in the paper."""
     return _checked(Kind.ADAM, Rates(beta1, beta2, stability))
 
 
 def yogi(beta1: ArrayLike = 0.9, beta2: ArrayLike = 0.99, stability: ArrayLike = 1e-3) -> Optimiser:
-    """FedYogi; defaults of the paper."""
+    """FedYogi; β₁, β₂ and ε as in the paper."""
     return _checked(Kind.YOGI, Rates(beta1, beta2, stability))
 
 

@@ -163,8 +163,9 @@ def _evaluate(
     server = state.server
     test = evaluate(spec.model, data.decoding, data.test, test_owner, server.params, CLIENT)
     loss = losses if spec.watches else all_losses(setup, server)
-    personal: Any = _evaluate_personal(setup, state) if spec.personal else ()
-    tuned = personal.train_loss if spec.tunes else loss
+    personal: Any = _evaluate_personal(setup, state, loss) if spec.personal else ()
+    # A method with personal models of its own weighs no client by its tuned loss.
+    tuned = personal.train_loss if spec.tunes and not spec.algorithm.personal else loss
     clients = Client(jnp.arange(len(rho)), jnp.diff(data.train.offsets), loss, tuned, rho)
     weigh = partial(spec.algorithm.weight, numbers.hyper, server)
     wants = willing(spec.rule, numbers.presence, done, loss, rho)
@@ -178,12 +179,12 @@ def _evaluate(
     )
 
 
-def _evaluate_personal(setup: Setup, state: State) -> Personal:
+def _evaluate_personal(setup: Setup, state: State, losses: Array) -> Personal:
     """How the models that clients use do on their own data, float32[K]; devices share the work."""
     clients, width = len(setup.requirement), setup.spec.layout.clients_at_once
     turns = -(-clients // (jax.lax.axis_size(CLIENT) * width))
     own = share_out(jnp.arange(clients), turns, width)
-    scores = _map(partial(personal_scores, setup, state), own.reshape(-1), width)
+    scores = _map(partial(personal_scores, setup, state, losses), own.reshape(-1), width)
     return jax.tree.map(lambda a: gather(a.reshape(turns, width))[:clients], scores)
 
 

@@ -9,8 +9,9 @@ on as before: Σ q u becomes (Σ q) · robust mean of the u_k, each counting by 
     krum          the update closest to its n − f − 2 nearest; Blanchard et al., NeurIPS 2017
     multi-krum    the weighted mean of the ``keep`` closest ones; same
 
-All but clipping hold the whole cohort's updates in memory at once. Updates that are not finite are
-left out. With equal weights the rules are the textbook's.
+All but clipping hold the whole cohort's updates in memory at once, and leave those out that are not
+finite; clipping makes nothing of them. With equal weights the rules are the textbook's. Lengths and
+distances are those of the model's part of an update.
 """
 
 from enum import StrEnum
@@ -21,7 +22,7 @@ import jax.numpy as jnp
 from jax import Array
 from numpy.typing import ArrayLike
 
-from maxfl.algorithms.contract import Pytree, Total
+from maxfl.algorithms.contract import Pytree, Total, model_part, with_model_part
 from maxfl.errors import check_number
 
 TIE = 1e-6
@@ -73,29 +74,31 @@ def median(clip: ArrayLike | None = None) -> Robust:
 
 def trimmed_mean(trim: ArrayLike = 0.2, clip: ArrayLike | None = None) -> Robust:
     """The weighted mean of each coordinate, without a share of the weight at both ends."""
-    check_number("robust.trim", trim, least=0, below=0.5)
+    check_number("server.trim", trim, least=0, below=0.5)
     return _robust(Rule.TRIMMED_MEAN, clip, trim=trim)
 
 
 def krum(liars: ArrayLike = 1, keep: ArrayLike = 1, clip: ArrayLike | None = None) -> Robust:
     """The ``keep`` updates that are closest to the others; more than one is multi-Krum."""
-    check_number("robust.liars", liars, least=0, whole=True)
-    check_number("robust.keep", keep, least=1, whole=True)
+    check_number("server.liars", liars, least=0, whole=True)
+    check_number("server.keep", keep, least=1, whole=True)
     return _robust(Rule.KRUM, clip, liars=liars, keep=keep)
 
 
 def _robust(rule: Rule, clip: ArrayLike | None, **numbers: ArrayLike) -> Robust:
     if clip is None:
         return Robust(rule, False, Limits(**numbers))
-    check_number("robust.clip", clip, above=0)
+    check_number("server.clip", clip, above=0)
     return Robust(rule, True, Limits(clip=clip, **numbers))
 
 
 def clip_norm(update: Pytree, largest: Array) -> Pytree:
-    """The update, made shorter if it is longer than ``largest``. Scalars in it are no part."""
-    norm = jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(update) if leaf.ndim))
+    """The update, its model's part made shorter if it is longer than ``largest``."""
+    part = model_part(update)
+    norm = jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(part)))
     factor = jnp.minimum(1.0, largest / jnp.where(norm > 0, norm, 1.0))
-    return jax.tree.map(lambda leaf: leaf * factor if leaf.ndim else leaf, update)
+    clipped = jax.tree.map(lambda u: jnp.where(jnp.isfinite(norm), u * factor, 0.0), part)
+    return with_model_part(update, clipped)
 
 
 def combine(rule: Rule, limits: Limits, updates: Pytree, weights: Array) -> Total:
@@ -104,8 +107,9 @@ def combine(rule: Rule, limits: Limits, updates: Pytree, weights: Array) -> Tota
     q = jnp.where(finite, weights, 0.0)
     clean = jax.tree.map(lambda u: jnp.where(_like(q > 0, u), u, 0.0), updates)
     if rule is Rule.KRUM:
-        q = jnp.where(_closest(limits, clean, q > 0), q, 0.0)
-        return Total(jax.tree.map(lambda u: jnp.tensordot(q, u, 1), clean), q.sum())
+        kept = jnp.where(_closest(limits, model_part(clean), q > 0), q, 0.0)
+        share = kept / jnp.where(kept.sum() > 0, kept.sum(), 1.0)
+        return Total(jax.tree.map(lambda u: q.sum() * jnp.tensordot(share, u, 1), clean), q.sum())
     middle = _median if rule is Rule.MEDIAN else _trimmed
     return Total(jax.tree.map(lambda u: q.sum() * middle(limits, u, q), clean), q.sum())
 

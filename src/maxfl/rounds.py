@@ -43,15 +43,15 @@ def run_round(setup: Setup, round_: Array, state: State, losses: Any) -> tuple[S
         spec.optimiser, numbers.rates, numbers.server_lr, direction, state.server.params,
         state.optimiser,
     )  # fmt: skip
-    # Momentum would move a model that nobody worked on.
-    anybody = cohort.took_part.any()
-    params, optimiser = jax.tree.map(
-        lambda new, old: jnp.where(anybody, new, old),
-        (params, optimiser),
-        (state.server.params, state.optimiser),
-    )
     memory = remember(state.memory, client, cohort.took_part, seen.memory)
-    state = State(Server(params, kept), memory, optimiser)
+    # Momentum, or a projection, would move what nobody worked on.
+    anybody = cohort.took_part.any()
+    server, optimiser = jax.tree.map(
+        lambda new, old: jnp.where(anybody, new, old),
+        (Server(params, kept), optimiser),
+        (state.server, state.optimiser),
+    )
+    state = State(server, memory, optimiser)
     asked = Asked(client, sampled, cohort.took_part, cohort.weight)
     return state, watched_losses(setup, state.server), asked
 

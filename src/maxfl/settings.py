@@ -191,7 +191,9 @@ class ServerConfig(Section):
     """What the server does with the updates."""
 
     optimiser: Literal["sgd", "momentum", "adam", "yogi"] = Field(
-        "sgd", description="what takes the step along a method's direction"
+        "sgd",
+        description="what takes the step along a method's direction; adam and yogi want a "
+        "training.server_lr near 0.01",
     )
     beta1: Share = Field(0.9, description="for momentum, adam, yogi: decay of the first moment")
     beta2: Share = Field(0.99, description="for adam, yogi: decay of the second moment")
@@ -224,7 +226,9 @@ class PersonalConfig(Section):
     """Models of clients' own."""
 
     tuning: NonNegativeInt = Field(
-        0, description="SGD steps by which clients tune a model before they judge it"
+        0,
+        description="SGD steps by which clients tune a model, in MaxFL's weights and in what is "
+        "measured as personal models; opting out still judges the model as received",
     )
 
 

@@ -21,7 +21,7 @@ from maxfl.optimisers import Optimiser, sgd
 from maxfl.participation import Participation, everyone
 from maxfl.program import SKIP, run_block, start, train_alone
 from maxfl.requirement import Requirement, Solo, Thresholds, solo, thresholds
-from maxfl.robust import Robust
+from maxfl.robust import Robust, Rule
 from maxfl.spec import Asked, Data, Evaluation, Numbers, SoloSpec, Spec, State
 
 Progress = Callable[[str, int, int], None]
@@ -95,8 +95,9 @@ class Simulation:
         optimiser: The server's, see ``maxfl.optimisers``; by default plain steps.
         robust: How updates are put together, see ``maxfl.robust``; by default the weighted mean.
         adversary: Who lies and how, see ``maxfl.adversary``; by default nobody.
-        tuning: SGD steps by which clients tune a model on their own training data before they
-            judge it: in their weights, and in what is measured as their personal models.
+        tuning: SGD steps by which clients tune a model on their own training data, in their
+            weights and in what is measured as their personal models. Whether they take part is
+            still decided by the model as they receive it.
         seed: Of every draw.
         devices: By default all of JAX's.
         at_once: Most clients or configurations vectorised on one device.
@@ -134,6 +135,7 @@ class Simulation:
         _check_model(model, federation)
         check_number("seed", seed, least=0, below=2**32, whole=True)
         check_number("tuning", tuning, least=0, whole=True)
+        _check_liars(adversary, robust, training, federation)
         self._given = _arrays(
             Numbers(
                 seed,
@@ -419,6 +421,24 @@ def _check_training(training: Training, federation: Federation) -> None:
         raise InputError(
             f"training.cohort = {training.cohort}, but the federation has only {federation.seen} "
             f"seen clients: ask at most that many in a round"
+        )
+
+
+def _check_liars(
+    adversary: Adversary, robust: Robust, training: Training, federation: Federation
+) -> None:
+    """Refuse a share of liars that is nobody, and Krum with more liars than it can stand."""
+    share = np.asarray(adversary.attack.share, np.float64)
+    if adversary.active and ((share > 0) & (np.round(share * federation.seen) < 1)).any():
+        raise InputError(
+            f"adversary.share = {share.tolist()} of {federation.seen} seen clients is nobody: "
+            f"raise it, or leave it 0"
+        )
+    most = np.max(robust.limits.liars)
+    if robust.rule is Rule.KRUM and 2 * most + 2 >= training.cohort:
+        raise InputError(
+            f"server.liars = {most} with training.cohort = {training.cohort}: Krum needs a cohort "
+            f"of more than 2 · liars + 2"
         )
 
 

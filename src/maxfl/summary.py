@@ -51,7 +51,7 @@ def _figures(history: History, group: Group, c: int, model: Whose) -> dict[str, 
         },
         "train_loss": _number(history.mean(scores.train_loss, group)[c, -1]),
         "test_loss": _number(history.mean(scores.test_loss, group)[c, -1]),
-        "willing": _number(history.willing_share(group)[c, -1]),
+        **({"willing": _number(history.willing_share(group)[c, -1])} if model == "global" else {}),
     }
 
 

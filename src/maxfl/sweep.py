@@ -147,7 +147,9 @@ def _merge(folder: Path, places: Sequence[Path]) -> None:
     """The groups' tables, one below the other."""
     for name in TABLES:
         parts = [pq.read_table(place / name) for place in places]
-        write_whole(folder / name, to_parquet(pa.concat_tables(parts)))
+        # Personal methods have columns that others lack; those are empty there.
+        whole = pa.concat_tables(parts, promote_options="default")
+        write_whole(folder / name, to_parquet(whole))
 
 
 def _flatten(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:

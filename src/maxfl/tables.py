@@ -25,6 +25,7 @@ def history_table(history: History, numbers: Sequence[int]) -> pa.Table:
     columns = {
         **_axes(shape, configuration=np.asarray(numbers), round=history.rounds),
         "seen": np.broadcast_to(history.is_seen, shape),
+        "byzantine": np.broadcast_to(history.lies[:, None], shape),
         "train_loss": seen.train_loss,
         "test_loss": seen.test_loss,
         "test_accuracy": seen.test_accuracy,

@@ -80,27 +80,30 @@ def lie(setup: Setup, who: Client) -> Client:
     """What clients say of themselves: liars add to their losses."""
     if not setup.spec.attack:
         return who
-    more = jnp.where(setup.lies[who.number], setup.numbers.attack.inflation, 0.0)
-    return who._replace(loss=who.loss + more, tuned_loss=who.tuned_loss + more)
+    lies, more = setup.lies[who.number], setup.numbers.attack.inflation
+
+    def told(loss: Array) -> Array:
+        return jnp.where(lies, jnp.maximum(loss + more, 0.0), loss)
+
+    return who._replace(loss=told(who.loss), tuned_loss=told(who.tuned_loss))
 
 
-def personal_scores(setup: Setup, state: State, client: Array) -> Personal:
+def personal_scores(setup: Setup, state: State, losses: Array, client: Array) -> Personal:
     """How the model that one client would use does on its own data."""
     spec, data = setup.spec, setup.data
-    params = _personal_model(setup, state, client)
+    params = _personal_model(setup, state, losses[client], client)
     train = client_score(spec.model, data.decoding, data.train, client, params)
     test = client_score(spec.model, data.decoding, data.test, client, params)
     return Personal(train.loss, test.loss, test.accuracy)
 
 
-def _personal_model(setup: Setup, state: State, client: Array) -> Params:
+def _personal_model(setup: Setup, state: State, loss: Array, client: Array) -> Params:
     """The method's personal model, or the global one, then tuned where clients tune."""
     spec, server = setup.spec, state.server
     params = server.params
     if spec.algorithm.personal is not None:
         memory = recall(state.memory, client, spec.algorithm.memory(params))
-        nothing = jnp.float32(jnp.nan)  # no method adapts by its loss
-        who = Client(client, _size(setup, client), nothing, nothing, setup.requirement[client])
+        who = Client(client, _size(setup, client), loss, loss, setup.requirement[client])
         work = _work(setup, Purpose.TUNING, 0, client)
         params = spec.algorithm.personal(setup.numbers.hyper, server, memory, who, work)
     return _tune(setup, client, params) if spec.tunes else params
@@ -118,7 +121,11 @@ def _measure(setup: Setup, server: Server, losses: Any, client: Array) -> Client
 def _tune(setup: Setup, client: Array, params: Params) -> Params:
     """A few steps on the client's own training data, the same minibatches every time."""
     work = _work(setup, Purpose.TUNING, 0, client)
-    return descend(params, work.gradient, setup.numbers.tuning, work.learning_rate)
+
+    def later(w: Params, r: Array) -> Params:
+        return work.gradient(w, r + 1)  # number 0 is for the method's own adapting
+
+    return descend(params, later, setup.numbers.tuning, work.learning_rate)
 
 
 def _work(setup: Setup, purpose: Purpose, round_: Any, client: Array) -> Work:

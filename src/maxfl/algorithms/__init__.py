@@ -15,7 +15,7 @@ from maxfl.algorithms.mwfed import mwfed
 from maxfl.algorithms.perfedavg import perfedavg, perfedavg_hf
 from maxfl.algorithms.pfedme import pfedme
 from maxfl.algorithms.qffl import qffl
-from maxfl.algorithms.scaffold import scaffold
+from maxfl.algorithms.scaffold import scaffold, scaffold_1
 from maxfl.algorithms.surrogates import maxfl_exponential, maxfl_log, maxfl_relu
 
 ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
@@ -26,6 +26,7 @@ ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
     "maxfl-exponential": maxfl_exponential,
     "fedprox": fedprox,
     "scaffold": scaffold,
+    "scaffold-1": scaffold_1,
     "perfedavg": perfedavg,
     "perfedavg-hf": perfedavg_hf,
     "qffl": qffl,
@@ -52,4 +53,5 @@ __all__ = [
     "pfedme",
     "qffl",
     "scaffold",
+    "scaffold_1",
 ]

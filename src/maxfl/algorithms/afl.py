@@ -8,7 +8,7 @@ simplex.
 
 It differs from FedAvg in the weight, which is a state of the server; γ = 0 is FedAvg. The paper's
 Stochastic-AFL takes one gradient step of all clients; with local steps and a cohort this is the
-usual federated form of it, and our reading.
+usual federated form of it, and our reading; no code of the authors was at hand.
 """
 
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from jax import Array
 from numpy.typing import ArrayLike
 
 from maxfl.algorithms.contract import Algorithm, Client, Cohort, Server, Total, average
-from maxfl.algorithms.fedavg import fedavg
+from maxfl.algorithms.fedavg import BASE
 from maxfl.errors import check_number
 from maxfl.model import Params
 
@@ -41,7 +41,8 @@ def weight(hyper: Hyper, server: Server, client: Client) -> Array:  # noqa: ARG0
 
 def server(hyper: Hyper, server: Server, total: Total, cohort: Cohort) -> tuple[Params, Array]:
     """Direction: the mean of the updates by λ; then λ climbs."""
-    climb = jnp.where(cohort.took_part, hyper.gamma * cohort.loss, 0.0)
+    heard = cohort.took_part & jnp.isfinite(cohort.loss)
+    climb = jnp.where(heard, hyper.gamma * cohort.loss, 0.0)
     mixture = project(server.state.at[cohort.client].add(climb))
     return average(total), mixture
 
@@ -61,6 +62,4 @@ def afl(gamma: ArrayLike = 0.01) -> Algorithm:
         gamma: γ, how fast the mixture climbs; 0 is FedAvg.
     """
     check_number("algorithm.gamma", gamma, least=0)
-    return fedavg()._replace(
-        name="afl", hyper=Hyper(gamma), init=init, weight=weight, server=server
-    )
+    return BASE._replace(name="afl", hyper=Hyper(gamma), init=init, weight=weight, server=server)

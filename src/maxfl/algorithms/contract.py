@@ -4,13 +4,15 @@ A round, for every method (the engine does all of it but the named functions):
 
     sample a cohort; each client k of it
         q_k      = weight(hyper, server, client)
-        u_k, s_k = local(hyper, server, memory_k, client)      train from the server's model
-    total        = Σ_k q_k u_k,  Σ_k q_k                       all that leaves the clients
+        u_k, s_k = local(hyper, server, memory_k, client, work)   train from the server's model
+    total        = Σ_k q_k u_k,  Σ_k q_k
     d, state     = server(hyper, server, total, cohort)
-    w           ← w − η_g d
+    w           ← the optimiser's step along d; plain: w − η_g d
 
-The server sees sums: they stream over chunks of clients and devices without storing one update
-per client, and they are just what secure aggregation reveals in a real federation.
+Of the updates a server sees sums: they stream over chunks of clients and devices without storing
+one update per client, and are what secure aggregation reveals in a real federation. What else it
+may look at is in ``Cohort``: AFL and MW-Fed read the clients' losses. Robust rules, which come
+between the clients and the sums, see every update.
 """
 
 from collections.abc import Callable
@@ -50,12 +52,12 @@ class Work(NamedTuple):
     Attributes:
         gradient: ``gradient(params, draw) -> grads``: gradient of the loss on its minibatch
             number ``draw``. Equal numbers give equal minibatches, whatever the method.
-        steps: τ, the number of local steps.
+        steps: τ, the number of local steps; a method may take fewer.
         learning_rate: η_l.
     """
 
     gradient: Gradient
-    steps: int
+    steps: Any
     learning_rate: Array
 
 
@@ -91,8 +93,15 @@ class Total(NamedTuple):
     weight: Array
 
 
+class Parts(NamedTuple):
+    """An update with more in it than w − w_k. Liars and robust rules look at the model's part."""
+
+    model: Params
+    more: Pytree
+
+
 class Algorithm(NamedTuple):
-    """A method. Build it by ``fedavg()._replace(...)`` of what differs.
+    """A method. Build it by ``fedavg.BASE._replace(...)`` of what differs.
 
     Attributes:
         name: As in the registry and in tables.
@@ -124,6 +133,21 @@ def descend(params: Params, gradient: Gradient, steps: int | Array, learning_rat
         return jax.tree.map(lambda p, g: p - learning_rate * g, w, gradient(w, r))
 
     return jax.lax.fori_loop(0, steps, step, params)
+
+
+def model_part(update: Pytree) -> Params:
+    """What an update says about the model."""
+    return update.model if isinstance(update, Parts) else update
+
+
+def with_model_part(update: Pytree, model: Params) -> Pytree:
+    """The update with another model's part."""
+    return update._replace(model=model) if isinstance(update, Parts) else model
+
+
+def pulled(gradient: Gradient, centre: Params, strength: float | Array) -> Gradient:
+    """The gradient with a pull towards a centre: g(w) + strength · (w − centre)."""
+    return lambda w, r: move(gradient(w, r), difference(w, centre), strength)
 
 
 def move(params: Params, direction: Params, distance: float | Array) -> Params:

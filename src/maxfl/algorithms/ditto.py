@@ -12,11 +12,10 @@ client first receives; the authors start all at w⁰, which is the same when all
 
 from typing import Any, NamedTuple
 
-from jax import Array
 from numpy.typing import ArrayLike
 
-from maxfl.algorithms.contract import Algorithm, Client, Server, Work, descend, difference, move
-from maxfl.algorithms.fedavg import alike, fedavg
+from maxfl.algorithms.contract import Algorithm, Client, Server, Work, descend, pulled
+from maxfl.algorithms.fedavg import BASE
 from maxfl.algorithms.fedavg import local as train
 from maxfl.errors import check_number
 from maxfl.model import Params
@@ -37,12 +36,9 @@ def local(
     hyper: Hyper, server: Server, memory: Params, client: Client, work: Work
 ) -> tuple[Params, Params]:
     """FedAvg's steps for the server; τ steps of the personal model for oneself."""
-
-    def gradient(v: Params, r: Array) -> Params:
-        return move(work.gradient(v, r), difference(v, server.params), hyper.strength)
-
     update, _ = train(hyper, server, memory, client, work)
-    return update, descend(memory, gradient, work.steps, work.learning_rate)
+    held = pulled(work.gradient, server.params, hyper.strength)
+    return update, descend(memory, held, work.steps, work.learning_rate)
 
 
 def personal(hyper: Hyper, server: Server, memory: Params, client: Client, work: Work) -> Params:  # noqa: ARG001
@@ -57,11 +53,10 @@ def ditto(strength: ArrayLike = 0.1) -> Algorithm:
         strength: λ, how near.
     """
     check_number("algorithm.strength", strength, least=0)
-    return fedavg()._replace(
+    return BASE._replace(
         name="ditto",
         hyper=Hyper(strength),
         memory=memory,
-        weight=alike,
         local=local,
         personal=personal,
     )

@@ -73,8 +73,12 @@ def server(hyper: Any, server: Server, total: Total, cohort: Cohort) -> tuple[Pa
 
 
 def alike(hyper: Any, server: Server, client: Client) -> Array:  # noqa: ARG001
-    """Every client counts the same: the weight of most methods that build on this one."""
+    """Every client counts the same."""
     return jnp.ones_like(client.loss)
+
+
+BASE = Algorithm("fedavg", (), init, memory, alike, local, server)
+"""The plain mean of all clients' updates: what other methods say their difference from."""
 
 
 def fedavg(by_size: ArrayLike = 0.0) -> Algorithm:
@@ -84,4 +88,4 @@ def fedavg(by_size: ArrayLike = 0.0) -> Algorithm:
         by_size: 0 for the plain mean, 1 to weigh clients by their number of samples.
     """
     check_number("algorithm.by_size", by_size, least=0)
-    return Algorithm("fedavg", Hyper(by_size), init, memory, weight, local, server)
+    return BASE._replace(hyper=Hyper(by_size), weight=weight)

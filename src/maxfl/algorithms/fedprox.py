@@ -10,12 +10,11 @@ clients do fewer steps; here all clients do τ, as for every other method.
 
 from typing import Any, NamedTuple
 
-import jax
-from jax import Array
 from numpy.typing import ArrayLike
 
-from maxfl.algorithms.contract import Algorithm, Client, Server, Work, descend, difference, move
-from maxfl.algorithms.fedavg import alike, fedavg
+from maxfl.algorithms.contract import Algorithm, Client, Server, Work, pulled
+from maxfl.algorithms.fedavg import BASE
+from maxfl.algorithms.fedavg import local as train
 from maxfl.errors import check_number
 from maxfl.model import Params
 
@@ -27,20 +26,11 @@ class Hyper(NamedTuple):
 
 
 def local(
-    hyper: Hyper,
-    server: Server,
-    memory: Any,
-    client: Client,  # noqa: ARG001
-    work: Work,
+    hyper: Hyper, server: Server, memory: Any, client: Client, work: Work
 ) -> tuple[Params, Any]:
     """τ steps on the loss and μ/2 ‖w_k − w‖²."""
-
-    def gradient(w: Params, r: Array) -> Params:
-        pull = jax.tree.map(lambda own, shared: own - shared, w, server.params)
-        return move(work.gradient(w, r), pull, hyper.mu)
-
-    trained = descend(server.params, gradient, work.steps, work.learning_rate)
-    return difference(server.params, trained), memory
+    held = pulled(work.gradient, server.params, hyper.mu)
+    return train(hyper, server, memory, client, work._replace(gradient=held))
 
 
 def fedprox(mu: ArrayLike = 0.1) -> Algorithm:
@@ -50,4 +40,4 @@ def fedprox(mu: ArrayLike = 0.1) -> Algorithm:
         mu: μ, the strength of the pull; 0 is FedAvg.
     """
     check_number("algorithm.mu", mu, least=0)
-    return fedavg()._replace(name="fedprox", hyper=Hyper(mu), weight=alike, local=local)
+    return BASE._replace(name="fedprox", hyper=Hyper(mu), local=local)

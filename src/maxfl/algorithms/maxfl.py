@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from maxfl import appeal
 from maxfl.algorithms.contract import Algorithm, Client, Cohort, Server, Total, average
-from maxfl.algorithms.fedavg import fedavg
+from maxfl.algorithms.fedavg import BASE
 from maxfl.errors import check_number
 from maxfl.model import Params
 
@@ -52,6 +52,6 @@ def maxfl(temperature: ArrayLike = 1.0, epsilon: ArrayLike = 1e-3) -> Algorithm:
     """
     check_number("algorithm.temperature", temperature, above=0)
     check_number("algorithm.epsilon", epsilon, least=0)
-    return fedavg()._replace(
+    return BASE._replace(
         name="maxfl", hyper=Hyper(temperature, epsilon), weight=weight, server=server
     )

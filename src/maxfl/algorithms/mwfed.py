@@ -26,12 +26,14 @@ from maxfl.algorithms.contract import (
     Total,
     Work,
     average,
-    descend,
-    difference,
 )
-from maxfl.algorithms.fedavg import fedavg
+from maxfl.algorithms.fedavg import BASE
+from maxfl.algorithms.fedavg import local as train
 from maxfl.errors import check_number
 from maxfl.model import Params
+
+FAINTEST = -60.0
+"""Smallest log p_k: a cohort of clients far behind still moves the model by its mean."""
 
 
 class Hyper(NamedTuple):
@@ -46,9 +48,9 @@ def init(params: Params, clients: int) -> Array:  # noqa: ARG001
 
 
 def weight(hyper: Hyper, server: Server, client: Client) -> Array:  # noqa: ARG001
-    """p_k = W_k / max_j W_j; unseen clients have none."""
+    """p_k = W_k / max_j W_j; unseen clients have next to none."""
     own = server.state.at[client.number].get(mode="fill", fill_value=-jnp.inf)
-    return jnp.exp(own - server.state.max())
+    return jnp.exp(jnp.maximum(own - server.state.max(), FAINTEST))
 
 
 def local(
@@ -56,8 +58,7 @@ def local(
 ) -> tuple[Params, Any]:
     """As many steps of SGD as the client has weight, at least one and at most τ."""
     steps = jnp.maximum(1, jnp.round(work.steps * weight(hyper, server, client))).astype(int)
-    trained = descend(server.params, work.gradient, steps, work.learning_rate)
-    return difference(server.params, trained), memory
+    return train(hyper, server, memory, client, work._replace(steps=steps))
 
 
 def server(hyper: Hyper, server: Server, total: Total, cohort: Cohort) -> tuple[Params, Array]:
@@ -74,6 +75,6 @@ def mwfed(factor: ArrayLike = 4.0) -> Algorithm:
         factor: c, the factor by which an unmet client gains; 1 is FedAvg.
     """
     check_number("algorithm.factor", factor, least=1)
-    return fedavg()._replace(
+    return BASE._replace(
         name="mwfed", hyper=Hyper(factor), init=init, weight=weight, local=local, server=server
     )

@@ -8,8 +8,8 @@ Model-Agnostic Meta-Learning Approach", NeurIPS 2020, algorithm 1. With minibatc
     Hessian-free:  w_k ← w_k − η_l (g − α (∇f(w_k + δg; D₃) − ∇f(w_k − δg; D₃)) / 2δ)
 
 It differs from FedAvg in the local step, which needs two gradients, or four; and a client uses the
-model after one step of α on its own training data, never on test data. α = 0 is FedAvg on every
-other minibatch.
+model after one step of α on its own training data, never on test data. α = 0 is FedAvg, on every
+second (Hessian-free: third) minibatch. Written from the paper; no code of the authors was at hand.
 """
 
 from typing import Any, NamedTuple
@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 from jax import Array
 from numpy.typing import ArrayLike
 
-from maxfl.algorithms.contract import Algorithm, Client, Server, Work, descend, difference, move
-from maxfl.algorithms.fedavg import alike, fedavg
+from maxfl.algorithms.contract import Algorithm, Client, Server, Work, difference, move
+from maxfl.algorithms.fedavg import BASE
+from maxfl.algorithms.fedavg import local as train
 from maxfl.errors import check_number
 from maxfl.model import Params
 
@@ -39,7 +40,7 @@ def first_order(
     hyper: Hyper,
     server: Server,
     memory: Any,
-    client: Client,  # noqa: ARG001
+    client: Client,
     work: Work,
 ) -> tuple[Params, Any]:
     """τ steps along the gradient after adapting."""
@@ -48,15 +49,14 @@ def first_order(
         adapted = move(w, work.gradient(w, 2 * r), -hyper.alpha)
         return work.gradient(adapted, 2 * r + 1)
 
-    trained = descend(server.params, gradient, work.steps, work.learning_rate)
-    return difference(server.params, trained), memory
+    return train(hyper, server, memory, client, work._replace(gradient=gradient))
 
 
 def hessian_free(
     hyper: Hyper,
     server: Server,
     memory: Any,
-    client: Client,  # noqa: ARG001
+    client: Client,
     work: Work,
 ) -> tuple[Params, Any]:
     """τ steps along (I − α∇²f) g, the product by a finite difference."""
@@ -68,8 +68,7 @@ def hessian_free(
         curvature = difference(ahead, behind)
         return move(g, curvature, -hyper.alpha / (2 * hyper.delta))
 
-    trained = descend(server.params, gradient, work.steps, work.learning_rate)
-    return difference(server.params, trained), memory
+    return train(hyper, server, memory, client, work._replace(gradient=gradient))
 
 
 def personal(hyper: Hyper, server: Server, memory: Any, client: Client, work: Work) -> Params:  # noqa: ARG001
@@ -84,9 +83,7 @@ def perfedavg(alpha: ArrayLike = 0.01) -> Algorithm:
         alpha: α, the step of a client that adapts the model.
     """
     check_number("algorithm.alpha", alpha, least=0)
-    return fedavg()._replace(
-        name="perfedavg", hyper=Hyper(alpha), weight=alike, local=first_order, personal=personal
-    )
+    return BASE._replace(name="perfedavg", hyper=Hyper(alpha), local=first_order, personal=personal)
 
 
 def perfedavg_hf(alpha: ArrayLike = 0.01, delta: ArrayLike = 1e-3) -> Algorithm:

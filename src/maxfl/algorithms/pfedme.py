@@ -8,7 +8,9 @@ algorithm 1. In each of τ local steps, on one minibatch:
 
 It differs from FedAvg in the local step, of K gradients, and clients use their own θ. λη_l = 1 and
 K = 1 are FedAvg with the rate α. θ starts at the received model and goes on from step to step of a
-round, as in the authors' code, which also hides a weight decay of 1e-3 in its optimiser: left out.
+round, as in the authors' code. That code also hides a weight decay of 1e-3 in its optimiser (left
+out here) and lets all clients train in every round, of which it averages some; here only those that
+are asked train, so the others' θ are of the round in which they were last asked.
 """
 
 from typing import Any, NamedTuple
@@ -18,8 +20,8 @@ import jax.numpy as jnp
 from jax import Array
 from numpy.typing import ArrayLike
 
-from maxfl.algorithms.contract import Algorithm, Client, Server, Work, difference, move
-from maxfl.algorithms.fedavg import alike, fedavg
+from maxfl.algorithms.contract import Algorithm, Client, Server, Work, difference, move, pulled
+from maxfl.algorithms.fedavg import BASE
 from maxfl.errors import check_number
 from maxfl.model import Params
 
@@ -54,10 +56,10 @@ def local(
 
     def step(r: Array, both: tuple[Params, Params]) -> tuple[Params, Params]:
         w, theta = both
+        tied = pulled(work.gradient, w, hyper.strength)
 
         def inner(_: Array, theta: Params) -> Params:
-            tied = move(work.gradient(theta, r), difference(theta, w), hyper.strength)
-            return move(theta, tied, -hyper.inner_lr)
+            return move(theta, tied(theta, r), -hyper.inner_lr)
 
         theta = jax.lax.fori_loop(0, jnp.int32(hyper.inner_steps), inner, theta)
         return move(w, difference(w, theta), -work.learning_rate * hyper.strength), theta
@@ -84,11 +86,10 @@ def pfedme(
     check_number("algorithm.strength", strength, above=0)
     check_number("algorithm.inner_steps", inner_steps, least=1, whole=True)
     check_number("algorithm.inner_lr", inner_lr, above=0)
-    return fedavg()._replace(
+    return BASE._replace(
         name="pfedme",
         hyper=Hyper(strength, inner_steps, inner_lr),
         memory=memory,
-        weight=alike,
         local=local,
         personal=personal,
     )

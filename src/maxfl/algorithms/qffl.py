@@ -3,11 +3,11 @@
 Li, Sanjabi, Beirami, Smith, "Fair Resource Allocation in Federated Learning", ICLR 2020,
 algorithm 2, with L = 1/η_l and F_k(w) over all training data before the round:
 
-    g_k = (w − w_k)/η_l,   D_k = F_k^q g_k,   h_k = q F_k^(q−1) ‖g_k‖² + F_k^q/η_l
-    w ← w − η_g Σ D_k / Σ h_k
+    g_k = Δ_k/η_l,   D_k = F_k^q g_k,   h_k = q F_k^(q−1) ‖g_k‖² + F_k^q/η_l,   w ← w − η_g ΣD/Σh
 
-It differs from FedAvg in what a client sends, the pair (D_k, h_k), and in the fraction; q = 0 is
-FedAvg. As in the authors' code, 1e-10 is added to the loss. A large q emulates AFL.
+Written here with the weight F_k^q and the update (Δ_k, 1 + q‖Δ_k‖²/(η_l F_k)), which is the same
+fraction. It differs from FedAvg in the weight and in that second part; q = 0 is FedAvg. As in the
+authors' code, 1e-10 is added to the loss. A large q emulates AFL.
 """
 
 from typing import Any, NamedTuple
@@ -17,8 +17,17 @@ import jax.numpy as jnp
 from jax import Array
 from numpy.typing import ArrayLike
 
-from maxfl.algorithms.contract import Algorithm, Client, Cohort, Server, Total, Work, average
-from maxfl.algorithms.fedavg import alike, fedavg
+from maxfl.algorithms.contract import (
+    Algorithm,
+    Client,
+    Cohort,
+    Parts,
+    Server,
+    Total,
+    Work,
+    average,
+)
+from maxfl.algorithms.fedavg import BASE
 from maxfl.algorithms.fedavg import local as train
 from maxfl.errors import check_number
 from maxfl.model import Params
@@ -33,28 +42,24 @@ class Hyper(NamedTuple):
     q: Any = 1.0
 
 
-class Update(NamedTuple):
-    """What a client sends: D_k and h_k."""
-
-    direction: Params
-    curvature: Array
+def weight(hyper: Hyper, server: Server, client: Client) -> Array:  # noqa: ARG001
+    """F_k^q."""
+    return (client.loss + TINY) ** hyper.q
 
 
 def local(
     hyper: Hyper, server: Server, memory: Any, client: Client, work: Work
-) -> tuple[Update, Any]:
-    """τ steps of SGD; the update is D_k and h_k."""
+) -> tuple[Parts, Any]:
+    """τ steps of SGD; beside Δ_k goes h_k/F_k^q, times η_l."""
     delta, memory = train(hyper, server, memory, client, work)
-    g = jax.tree.map(lambda d: d / work.learning_rate, delta)
-    loss = client.loss + TINY
-    square = sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(g))
-    h = hyper.q * loss ** (hyper.q - 1) * square + loss**hyper.q / work.learning_rate
-    return Update(jax.tree.map(lambda leaf: loss**hyper.q * leaf, g), h), memory
+    square = sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(delta))
+    steepness = 1 + hyper.q * square / (work.learning_rate * (client.loss + TINY))
+    return Parts(delta, steepness), memory
 
 
 def server(hyper: Hyper, server: Server, total: Total, cohort: Cohort) -> tuple[Params, Any]:  # noqa: ARG001
     """Direction: Σ D_k / Σ h_k."""
-    return average(Total(total.update.direction, total.update.curvature)), server.state
+    return average(Total(total.update.model, total.update.more)), server.state
 
 
 def qffl(q: ArrayLike = 1.0) -> Algorithm:
@@ -64,4 +69,4 @@ def qffl(q: ArrayLike = 1.0) -> Algorithm:
         q: How much a large loss counts; 0 is FedAvg.
     """
     check_number("algorithm.q", q, least=0)
-    return fedavg()._replace(name="qffl", hyper=Hyper(q), weight=alike, local=local, server=server)
+    return BASE._replace(name="qffl", hyper=Hyper(q), weight=weight, local=local, server=server)

@@ -1,47 +1,33 @@
 """MaxFL with other surrogates of the unmet requirement, for the ablation.
 
 Cho et al., "Maximizing Global Model Appeal in Federated Learning", TMLR 2024, appendix A. MaxFL
-minimises 1/M Σ h((F_k − ρ_k)/T); a surrogate h enters by its slope, the weight q = h'(z):
-
-    sigmoid      h = σ(z)             q = σ(z)(1 − σ(z))     MaxFL itself
-    relu         h = max(z, 0)        q = 1 if z > 0 else 0
-    log          h = log(1 + e^z)     q = σ(z)
-    exponential  h = e^z              q = e^z
-
+minimises 1/M Σ h((F_k − ρ_k)/T); ``maxfl.surrogates`` has h and its slope, the weight q = h'(z).
 All but the sigmoid are convex: q grows with the loss, so that the clients out of reach steer the
 model, and on mean estimation the minimiser is FedAvg's (lemma A.2). They differ from MaxFL in the
 weight alone.
 """
 
-import jax
-import jax.numpy as jnp
+from collections.abc import Callable
+
 from jax import Array
 from numpy.typing import ArrayLike
 
 from maxfl.algorithms.contract import Algorithm, Client, Server
 from maxfl.algorithms.maxfl import Hyper, maxfl
-
-STEEPEST = 30.0
-"""Largest exponent of the exponential: beyond it weights would overflow, and one client has all."""
+from maxfl.surrogates import EXPONENTIAL, LOG, RELU, Surrogate
 
 
-def relu_weight(hyper: Hyper, server: Server, client: Client) -> Array:  # noqa: ARG001
-    """1 for a client whose requirement is unmet."""
-    return (_gap(hyper, client) > 0).astype(jnp.float32)
+def _weight(surrogate: Surrogate) -> Callable[[Hyper, Server, Client], Array]:
+    """The weight q = h'(z) of a surrogate."""
+
+    def weight(hyper: Hyper, server: Server, client: Client) -> Array:  # noqa: ARG001
+        return surrogate.slope((client.tuned_loss - client.requirement) / hyper.temperature)
+
+    return weight
 
 
-def log_weight(hyper: Hyper, server: Server, client: Client) -> Array:  # noqa: ARG001
-    """σ(z)."""
-    return jax.nn.sigmoid(_gap(hyper, client))
-
-
-def exponential_weight(hyper: Hyper, server: Server, client: Client) -> Array:  # noqa: ARG001
-    """e^z."""
-    return jnp.exp(jnp.minimum(_gap(hyper, client), STEEPEST))
-
-
-def _gap(hyper: Hyper, client: Client) -> Array:
-    return (client.tuned_loss - client.requirement) / hyper.temperature
+# Made once, so that equal methods share one compiled program.
+relu_weight, log_weight, exponential_weight = map(_weight, (RELU, LOG, EXPONENTIAL))
 
 
 def maxfl_relu(temperature: ArrayLike = 1.0, epsilon: ArrayLike = 1e-3) -> Algorithm:

@@ -1,0 +1,1 @@
+"""The paper's appendix as code: mean estimation, and convergence."""

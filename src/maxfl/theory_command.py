@@ -1,0 +1,96 @@
+"""``maxfl theory``: the paper's appendix, drawn."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.table import Table
+
+from maxfl.terminal import bars, console
+from maxfl.theory.convergence import convergence
+from maxfl.theory.finding import Finding, write
+from maxfl.theory.three_clients import three_clients
+from maxfl.theory.two_clients import learning_rate, mean_estimation, surrogates
+from maxfl.theory.weight_curve import weight_curve
+
+app = typer.Typer(help="Why it works: the paper's theory, drawn and checked (docs/theory.md).")
+Out = Annotated[Path, typer.Option("--out", help="Folder for figure and numbers.")]
+Draws = Annotated[int, typer.Option("--draws", help="Draws of the empirical means.")]
+Variance = Annotated[float, typer.Option("--variance", help="γ², of the empirical means.")]
+Seed = Annotated[int, typer.Option("--seed", help="Of the draws.")]
+FOLDER = Path("runs/theory")
+
+
+@app.command("mean-estimation")
+def mean_estimation_command(
+    draws: Draws = 10_000, variance: Variance = 1.0, seed: Seed = 0, out: Out = FOLDER
+) -> None:
+    """Two clients: GM-Appeal of FedAvg falls with heterogeneity, MaxFL's does not."""
+    _show(mean_estimation(variance, draws, seed), out)
+
+
+@app.command("surrogates")
+def surrogates_command(
+    draws: Draws = 10_000, variance: Variance = 1.0, seed: Seed = 0, out: Out = FOLDER
+) -> None:
+    """Two clients: convex surrogates change nothing, the sigmoid does."""
+    _show(surrogates(variance, draws, seed), out)
+
+
+@app.command("three-clients")
+def three_clients_command(
+    draws: Draws = 2_000, variance: Variance = 1.0, seed: Seed = 0, out: Out = FOLDER
+) -> None:
+    """Three clients: alike, all different, two against one."""
+    _show(three_clients(variance, draws, seed), out)
+
+
+@app.command("weight-curve")
+def weight_curve_command(
+    temperature: Annotated[
+        list[float] | None, typer.Option("--temperature", help="T (repeatable).")
+    ] = None,
+    out: Out = FOLDER,
+) -> None:
+    """The weight of a client over its gap to the requirement."""
+    _show(weight_curve(temperature or (1.0, 0.3)), out)
+
+
+@app.command("learning-rate")
+def learning_rate_command(
+    half_distance: Annotated[
+        float, typer.Option("--half-distance", help="γ̂, half the distance of the two means.")
+    ] = 2.0,
+    out: Out = FOLDER,
+) -> None:
+    """The adaptive step over the model: large where the objective is flat."""
+    _show(learning_rate(half_distance), out)
+
+
+@app.command("convergence")
+def convergence_command(
+    rounds: Annotated[
+        list[int] | None, typer.Option("--rounds", help="T (repeatable, at least two).")
+    ] = None,
+    seeds: Annotated[int, typer.Option("--seeds", help="Runs of each T.")] = 3,
+    out: Out = FOLDER,
+) -> None:
+    """The gradient of MaxFL's objective over rounds, beside theorem 1's rate."""
+    chosen = rounds or (25, 50, 100, 200, 400, 800)
+    with bars("training") as shown:
+        finding = convergence(chosen, seeds, shown.parts(0, 1))
+    _show(finding, out)
+
+
+def _show(finding: Finding, folder: Path) -> None:
+    """Print what it shows, and write its files."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in finding.headings:
+        table.add_column(heading, justify="right")
+    for row in finding.rows:
+        table.add_row(*row)
+    console.print(table)
+    console.print(finding.sentence, highlight=False)
+    for path in write(finding, folder):
+        console.print(f"  {path}", soft_wrap=True, highlight=False)
