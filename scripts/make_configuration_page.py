@@ -13,7 +13,8 @@ HEAD = """# Configuration
 A run is a TOML file; `maxfl run FILE` trains it, `--set key=value` changes a setting. Every key has
 a default, so an empty file is a run too. Unknown keys and wrong types are errors; settings that do
 nothing beside the others are pointed at. Another `algorithm.name` on the command line or in a sweep
-drops the numbers that the file gives for its own method.
+drops the numbers that the file gives for its own method; lists of a sweep are not dropped, so give
+methods with different numbers a table `[[sweep]]` each.
 
 Data sets and partitions: [data.md](data.md). This page is made by
 `python scripts/make_configuration_page.py`.
@@ -32,8 +33,9 @@ Configurations that differ only in numbers (learning rates, a method's numbers, 
 run together as one compiled program. Others run one after another.
 
 Examples: [opt-out.toml](../examples/opt-out.toml), [clusters.toml](../examples/clusters.toml),
-[sweep.toml](../examples/sweep.toml), [own-data.toml](../examples/own-data.toml), and the demo
-itself, [demo.toml](../src/maxfl/demo.toml).
+[sweep.toml](../examples/sweep.toml), [own-data.toml](../examples/own-data.toml),
+[liars.toml](../examples/liars.toml), [tweets-stand-in.toml](../examples/tweets-stand-in.toml), and
+the demo itself, [demo.toml](../src/maxfl/demo.toml).
 """
 
 

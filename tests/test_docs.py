@@ -26,16 +26,13 @@ def test_the_skeleton_of_a_new_method_runs_and_sweeps():
     page = (ROOT / "docs/new-algorithm.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
     names = {"__name__": "skeleton"}
-    try:
-        exec(compile(code, "new-algorithm.md", "exec"), names)
-        clients = make_clients([9, 5, 7])
-        fed = maxfl.Federation.from_clients(clients, clients)
-        training = maxfl.Training(rounds=2, cohort=2, local_steps=2, batch_size=4)
-        model = maxfl.mlp(4, (5,), 3)
-        history = maxfl.simulate(fed, model, names["lossweighted"]([0.0, 2.0]), training)
-        plain = maxfl.simulate(fed, model, maxfl.fedavg(), training)
-    finally:
-        maxfl.ALGORITHMS.pop("lossweighted", None)
+    exec(compile(code, "new-algorithm.md", "exec"), names)
+    clients = make_clients([9, 5, 7])
+    fed = maxfl.Federation.from_clients(clients, clients)
+    training = maxfl.Training(rounds=2, cohort=2, local_steps=2, batch_size=4)
+    model = maxfl.mlp(4, (5,), 3)
+    history = maxfl.simulate(fed, model, names["lossweighted"]([0.0, 2.0]), training)
+    plain = maxfl.simulate(fed, model, maxfl.fedavg(), training)
     ours, theirs = history.params[0].weight, plain.params[0].weight
     np.testing.assert_allclose(ours[0], theirs[0], atol=1e-6)
     assert abs(ours[1] - theirs[0]).max() > 1e-5

@@ -1,11 +1,14 @@
-"""Arguments that several commands share."""
+"""Arguments that several commands share, and what is said about them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from maxfl.config import override_all, parse_setting, read_toml
+from maxfl.config import override_all, parse_setting, read_toml, unused
+from maxfl.settings import RunConfig
+from maxfl.terminal import errors
 
 ConfigFile = Annotated[Path, typer.Argument(help="A TOML file; see docs/configuration.md.")]
 Settings = Annotated[
@@ -37,3 +40,10 @@ def read_settings(config: Path, settings: list[str] | None) -> Read:
     changes = dict(parse_setting(text) for text in settings or [])
     where = f"{config} with --set {', '.join(changes)}" if changes else str(config)
     return Read(override_all(read_toml(config), changes), where, changes)
+
+
+def note_unused(configs: Sequence[RunConfig]) -> None:
+    """Point at settings that do nothing in any configuration."""
+    for note in unused(configs[0]):
+        if all(note in unused(config) for config in configs[1:]):
+            errors.print(f"Note: {note}.", style="yellow", markup=False, highlight=False)

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -13,15 +13,14 @@ import typer
 from rich.markup import escape
 
 from maxfl import data_command, theory_command
-from maxfl.arguments import ConfigFile, Settings, read_settings
-from maxfl.config import override, parse_setting, unused, validate
+from maxfl.arguments import ConfigFile, Settings, note_unused, read_settings
+from maxfl.config import override, parse_setting, validate
 from maxfl.demo import run_demo
 from maxfl.errors import InputError
 from maxfl.experiment import build
 from maxfl.folders import user_cache
 from maxfl.layout import use_all_cores
 from maxfl.runs import SUMMARY, read_json, run
-from maxfl.settings import RunConfig
 from maxfl.sweep import expand, refuse_swept, run_sweep, sweep_tables
 from maxfl.terminal import bars, console, errors, show_summary
 
@@ -75,7 +74,7 @@ def run_command(
     if "sweep" in raw:
         raise InputError(f"{config} has a table [sweep]: use maxfl sweep")
     checked = validate(raw, where)
-    _note_unused([checked])
+    note_unused([checked])
     data_command.fetch_data([checked.data])
     folder = out or Path("runs") / config.stem
     simulation = build([checked])
@@ -112,7 +111,7 @@ def sweep_command(
         raw["sweep"] = [override(table, key, choices) for table in sweep_tables(raw, where)]
     grid = expand(raw, where)
     refuse_swept(grid, changes)
-    _note_unused(grid.configs)
+    note_unused(grid.configs)
     data_command.fetch_data([config.data for config in grid.configs])
     folder = out or Path("runs") / f"{config.stem}-sweep"
     with _resumable(folder), bars("starting") as shown:
@@ -161,13 +160,6 @@ def _resumable(folder: Path) -> Iterator[None]:
             f"Interrupted. {escape(str(folder))} keeps what is done: add --resume to go on."
         )
         raise typer.Exit(130) from None
-
-
-def _note_unused(configs: Sequence[RunConfig]) -> None:
-    """Point at settings that do nothing in any configuration."""
-    for note in unused(configs[0]):
-        if all(note in unused(config) for config in configs[1:]):
-            errors.print(f"Note: {note}.", style="yellow", markup=False, highlight=False)
 
 
 def _show(folder: Path, title: str) -> None:

@@ -82,9 +82,13 @@ def unused(config: RunConfig) -> list[str]:
         ("adversary", key, honest, "adversary.share is 0")
         for key in ("inflation", "noise", "scale", "flip_labels", "collude")
     ]
+    attack = config.adversary
+    harmless = (attack.inflation, attack.noise, attack.scale) == (0, 0, 1)
+    idle = not honest and harmless and not attack.flip_labels
     silent = not honest and config.adversary.noise == 0
     checks = (
         *lies,
+        ("adversary", "share", idle, "nothing is said of how they lie"),
         ("adversary", "collude", silent, "there is no noise to agree on"),
         ("server", "beta1", server.optimiser == "sgd", "the optimiser is sgd"),
         ("server", "beta2", not adaptive, f"the optimiser is {server.optimiser}"),

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from maxfl.adversary import liars
-from maxfl.arguments import ConfigFile, Settings, read_settings
+from maxfl.arguments import ConfigFile, Settings, note_unused, read_settings
 from maxfl.config import validate
 from maxfl.data.catalogue import PAPER_VECTORS, Entry, entries, entry
 from maxfl.data.locate import DamagedError, cache, find, obtain
@@ -88,6 +88,7 @@ def show_command(
         words = "Note: shown without the table [sweep]; try its values with --set."
         console.print(words, style="yellow", markup=False)
     checked = validate(raw, where)
+    note_unused([checked])
     fetch_data([checked.data])
     federation, share = build_federation(checked), checked.adversary.share
     lies = liars(checked.seed, share, federation.seen, federation.clients)
@@ -101,6 +102,10 @@ def show_command(
         raise InputError(f"can't write {figure}: {error}; choose another --out") from error
     console.print(f"[bold]{escape(seen.title)}[/]")
     console.print(_table(seen))
+    console.print(
+        "* 1/Σ share²: rare labels count little. Labels of flipped clients are shown flipped.",
+        style="dim",
+    )
     for note in seen.notes:
         console.print(f"Note: {note}.", style="yellow", markup=False, highlight=False)
     console.print(f"Figure: {figure}\nClients: {table}", soft_wrap=True, markup=False)
@@ -144,7 +149,7 @@ def _table(seen: Portrait) -> Table:
     """Sizes and labels of seen and unseen clients."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     headings = (
-        *("clients", "number", "training samples", "test samples", "labels each"),
+        *("clients", "number", "training samples", "test samples", "labels each*"),
         *("flipped", "Byzantine"),
     )
     for i, heading in enumerate(headings):

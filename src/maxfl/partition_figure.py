@@ -30,7 +30,8 @@ def draw_partition(portrait: Portrait, path: Path) -> None:
             for axis in (sizes, marks, shares):
                 axis.axvline(seen - 0.5, color="black", lw=1.2, ls="--")
             sizes.annotate(
-                "unseen clients from here", (seen - 0.5, 1), (0, 3), ha="left", fontsize=8,
+                "unseen clients from here", (seen - 0.5, 1), (0, 3), fontsize=8,
+                ha="left" if seen < 0.6 * len(portrait.is_seen) else "right",
                 xycoords=("data", "axes fraction"), textcoords="offset points",
             )  # fmt: skip
         figure.suptitle(portrait.title, x=0.01, ha="left", fontsize=11)

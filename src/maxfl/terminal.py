@@ -27,6 +27,8 @@ console = Console()
 errors = Console(stderr=True)
 
 
+MOST_COLUMNS = 2
+"""Swept settings that have columns of their own; more would not fit beside the figures."""
 QUIET = 15.0
 """Seconds between two lines of progress where there is no terminal to draw a bar in."""
 
@@ -122,20 +124,22 @@ def show_summary(configurations: Sequence[dict[str, Any]], title: str) -> None:
         title_style="bold",
         box=box.SIMPLE_HEAD,
     )
-    last = [name.rpartition(".")[2] for name in names]
-    for name, short in zip(names, last, strict=True):
-        heading = short if last.count(short) == 1 else name
+    headings = _headings(names)
+    for heading in headings:
         table.add_column(heading, min_width=min(len(heading), 16))
     table.add_column("clients", min_width=7)
     for heading in ("GM-Appeal", "test accuracy", "preferred model"):
         table.add_column(heading, justify="right")
     for key, entries in rows.items():
         groups = _groups(entries)
+        shown = key if len(headings) == len(key) else (_together(names, key),)
         for i, (group, own) in enumerate(groups.items()):
             table.add_row(
-                *((escape(k) for k in key) if i == 0 else [""] * len(key)),
+                *((escape(k) for k in shown) if i == 0 else [""] * len(shown)),
                 group,
-                spread([f["gm_appeal"]["held-out"] for f in own], 2),
+                "diverged"
+                if all(e["diverged"] for e in entries)
+                else spread([f["gm_appeal"]["held-out"] for f in own], 2),
                 spread([f["test_accuracy"] for f in own], 1, percent=True),
                 spread([f["preferred_accuracy"]["held-out"] for f in own], 1, percent=True),
                 end_section=i == len(groups) - 1,
@@ -154,6 +158,20 @@ def show_summary(configurations: Sequence[dict[str, Any]], title: str) -> None:
         f"seen clients used their own: {_solo(configurations)}.",
         style="dim",
     )
+
+
+def _headings(names: Sequence[str]) -> list[str]:
+    """Short names of swept settings; one for all of them where they would be too many columns."""
+    if len(names) > MOST_COLUMNS:
+        return ["settings"]
+    last = [name.rpartition(".")[2] for name in names]
+    return [s if last.count(s) == 1 else n for n, s in zip(names, last, strict=True)]
+
+
+def _together(names: Sequence[str], key: Sequence[str]) -> str:
+    """Values of swept settings in one cell, without those that a configuration lacks."""
+    short = [name.rpartition(".")[2] for name in names]
+    return ", ".join(f"{n} {v}" for n, v in zip(short, key, strict=True) if v)
 
 
 def _groups(entries: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
@@ -196,6 +214,8 @@ def _notes(entries: Sequence[dict[str, Any]]) -> list[str]:
         )
     if diverged:
         notes.append(f"{diverged} {count} diverged: losses are not finite; lower the learning rate")
+    if liars := max(e["byzantine_clients"] for e in entries):
+        notes.append(f"{liars} seen clients are Byzantine, and count in no figure")
     if lost := max(e["clients_without_requirement"] for e in entries):
         notes.append(f"up to {lost} clients have no requirement: their solo training diverged")
     return notes

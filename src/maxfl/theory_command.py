@@ -8,7 +8,7 @@ from rich import box
 from rich.table import Table
 
 from maxfl.terminal import bars, console
-from maxfl.theory.convergence import convergence
+from maxfl.theory.convergence import TOTALS, convergence
 from maxfl.theory.finding import Finding, write
 from maxfl.theory.three_clients import three_clients
 from maxfl.theory.two_clients import learning_rate, mean_estimation, surrogates
@@ -77,9 +77,8 @@ def convergence_command(
     out: Out = FOLDER,
 ) -> None:
     """The gradient of MaxFL's objective over rounds, beside theorem 1's rate."""
-    chosen = rounds or (25, 50, 100, 200, 400, 800)
     with bars("training") as shown:
-        finding = convergence(chosen, seeds, shown.parts(0, 1))
+        finding = convergence(rounds or TOTALS, seeds, shown.parts(0, 1))
     _show(finding, out)
 
 

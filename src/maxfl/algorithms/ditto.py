@@ -50,7 +50,7 @@ def ditto(strength: ArrayLike = 0.1) -> Algorithm:
     """Ditto, whose clients keep a personal model near the global one.
 
     Args:
-        strength: λ, how near.
+        strength: λ, how strongly personal models are held near the global one.
     """
     check_number("algorithm.strength", strength, least=0)
     return BASE._replace(

@@ -79,7 +79,7 @@ def pfedme(
     """pFedMe, whose personal models are tied to the global one.
 
     Args:
-        strength: λ, how strongly.
+        strength: λ, how strongly personal models are tied to the global one.
         inner_steps: K, gradient steps towards a personal model.
         inner_lr: α, their rate.
     """

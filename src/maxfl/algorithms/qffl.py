@@ -66,7 +66,7 @@ def qffl(q: ArrayLike = 1.0) -> Algorithm:
     """q-FFL, which is fairer the larger q.
 
     Args:
-        q: How much a large loss counts; 0 is FedAvg.
+        q: how much a large loss counts; 0 is FedAvg.
     """
     check_number("algorithm.q", q, least=0)
     return BASE._replace(name="qffl", hyper=Hyper(q), weight=weight, local=local, server=server)

@@ -143,11 +143,13 @@ def _member(archive: Path, name: str) -> str | None:
 def _how_to_get(file: File, data_dir: Path | None, why: str) -> str:
     """Exactly what to put where."""
     looked = folders(file, data_dir)
+    # Not into a system package's folder, which is not the user's.
+    place = looked[0] if data_dir or os.environ.get(VARIABLE) else cache(file)
     forms = [file.name, f"{file.name}.gz"]
     if file.download and file.download.name.endswith(".zip"):
         forms.append(f"the whole {file.download.name}")
     lines = [
-        f"{file.name} is not here: {why}. Put {' or '.join(forms)} into {looked[0]}"
+        f"{file.name} is not here: {why}. Put {' or '.join(forms)} into {place}"
         + ("" if data_dir or os.environ.get(VARIABLE) else f", or set {VARIABLE} to your folder")
     ]
     if file.hint:

@@ -30,10 +30,14 @@ from maxfl.federation import Federation
 from maxfl.figures import COLOURS, DASHES
 from maxfl.local import decode, sample_losses
 from maxfl.model import Model, mlp
+from maxfl.requirement import fixed
 from maxfl.simulation import Simulation, Training
 from maxfl.theory.finding import Finding
 
 CLIENTS, SAMPLES, COHORT, STEPS, BATCH = 20, 50, 5, 5, 16
+REQUIREMENT = 1.5
+"""One loss for all clients: a solo model would depend on η_l, and the objective with it on T."""
+TOTALS = (50, 100, 200, 400, 800, 1600)
 RATE = -0.5
 """Slope of the theorem's bound over T, on logarithmic axes."""
 Progress = Callable[[str, int, int], None]
@@ -75,7 +79,9 @@ def follow(total: int, seed: int) -> Path:
         total, COHORT, STEPS, BATCH, local_lr=1 / (np.sqrt(total) * STEPS),
         server_lr=float(np.sqrt(STEPS * COHORT)), evaluate_every=every, block=every,
     )  # fmt: skip
-    simulation = Simulation(federation, model, maxfl(), training, seed=seed)
+    simulation = Simulation(
+        federation, model, maxfl(), training, requirement=fixed(REQUIREMENT, steps=0), seed=seed
+    )
     prepared, state = simulation.prepare(), simulation.start()
     norm = gradient_norm(federation, model, jnp.asarray(prepared.thresholds.train[0]))
     rounds, norms = [], []
@@ -86,7 +92,7 @@ def follow(total: int, seed: int) -> Path:
 
 
 def convergence(
-    totals: Sequence[int] = (25, 50, 100, 200, 400, 800),
+    totals: Sequence[int] = TOTALS,
     seeds: int = 3,
     progress: Progress | None = None,
 ) -> Finding:
@@ -100,7 +106,7 @@ def convergence(
     for i, total in enumerate(sorted(set(totals))):
         paths[total] = [follow(total, seed) for seed in range(seeds)]
         if progress:
-            progress("runs", i + 1, len(set(totals)))
+            progress("rounds", i + 1, len(set(totals)))
     smallest = np.array([[p.squared_norms.min() for p in own] for own in paths.values()])
     length, mean = np.array(list(paths)), smallest.mean(1)
     fitted, height = np.polyfit(np.log(length), np.log(mean), 1)

@@ -58,7 +58,7 @@ def three_clients(variance: float = 1.0, draws: int = 2_000, seed: int = 0) -> F
             w = np.linspace(means.min() - 3, means.max() + 3, 801)
             v = value(SIGMOID, means, w)
             axis.plot(w, v, color=COLOURS[1], lw=2)
-            best = w[np.argmin(v)]
+            best = round(float(w[np.argmin(v)]), 1) + 0.0  # no −0.0
             axis.plot(best, v.min(), "o", color=COLOURS[1], label=f"MaxFL: {best:.1f}")
             at_mean = value(SIGMOID, means, means.mean()[None])[0]
             axis.plot(
