@@ -120,6 +120,12 @@ def test_resumed_after_dying_in_any_write(whole, tmp_path, monkeypatch, moment):
     assert results(folder) == whole
 
 
+def test_a_method_without_numbers_runs_in_a_folder(tmp_path):
+    made = simulation(algorithm=maxfl.scaffold(), training={"rounds": 2})
+    assert (run(made, tmp_path / "run") / "summary.json").exists()
+    assert made.describe()["algorithm"] == {"name": "scaffold"}
+
+
 def test_memory_optimiser_and_personal_models_resume_bit_for_bit(tmp_path):
     def make():
         return simulation(

@@ -27,9 +27,10 @@ from maxfl.history import History
 from maxfl.layout import use_all_cores
 from maxfl.model import Model, mlp
 from maxfl.participation import decline, everyone, opt_out
+from maxfl.plan import Training
 from maxfl.requirement import custom, fixed, solo
 from maxfl.runs import run
-from maxfl.simulation import Simulation, Training, simulate
+from maxfl.simulation import Simulation, simulate
 
 __all__ = [
     "ALGORITHMS",

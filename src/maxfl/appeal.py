@@ -23,14 +23,14 @@ Array = TypeVar("Array", bound=Any)
 """A NumPy or JAX array, or a float; what goes in comes out."""
 
 
-def _namespace(x: Any) -> Any:
+def namespace(x: Any) -> Any:
     """Return the module (numpy or jax.numpy) that ``x`` computes with."""
     return x.__array_namespace__() if hasattr(x, "__array_namespace__") else np
 
 
 def sigmoid(x: Array) -> Array:
     """σ(x), without overflow at any x; its derivative is right to float precision, at 0 too."""
-    return 0.5 * (1.0 + _namespace(x).tanh(0.5 * x))
+    return 0.5 * (1.0 + namespace(x).tanh(0.5 * x))
 
 
 def objective(loss: Array, requirement: Array, temperature: float | Array = 1.0) -> Array:
@@ -45,7 +45,7 @@ def weight(loss: Array, requirement: Array, temperature: float | Array = 1.0) ->
     the requirement, where 1 − s would round to zero, and never overflows.
     """
     gap = (loss - requirement) / temperature
-    xp = _namespace(gap)
+    xp = namespace(gap)
     e = xp.exp(-xp.abs(gap))
     return e / (1.0 + e) ** 2
 
@@ -57,4 +57,4 @@ def appealing(loss: Array, requirement: Array) -> Array:
 
 def preferred(satisfied: Array, global_value: Array, solo_value: Array) -> Array:
     """Value of the model that each client would use: the global one where it is satisfied."""
-    return _namespace(satisfied).where(satisfied, global_value, solo_value)
+    return namespace(satisfied).where(satisfied, global_value, solo_value)

@@ -14,10 +14,11 @@ from maxfl.federation import Federation
 from maxfl.model import mlp
 from maxfl.optimisers import Kind, Optimiser, Rates
 from maxfl.participation import Participation
+from maxfl.plan import Training
 from maxfl.requirement import Requirement
 from maxfl.robust import Robust
 from maxfl.settings import RunConfig
-from maxfl.simulation import Simulation, Training
+from maxfl.simulation import Simulation
 
 
 class Group(NamedTuple):

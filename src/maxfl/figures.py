@@ -26,6 +26,11 @@ COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1)))
 
 
+def line_style(i: int) -> dict[str, Any]:
+    """Colour and dashes of line number i."""
+    return {"color": COLOURS[i % len(COLOURS)], "ls": DASHES[i % len(DASHES)]}
+
+
 def draw_curves(curves: Mapping[str, Curves], path: Path, title: str, start: int | None) -> None:
     """Draw GM-Appeal and accuracy of seen and unseen clients; thin lines are single seeds."""
     with mpl.rc_context(STYLE):
@@ -67,6 +72,6 @@ def draw_curves(curves: Mapping[str, Curves], path: Path, title: str, start: int
 
 def _lines(axis: Axes, rounds: Any, values: NDArray[np.float64], name: str, i: int) -> None:
     """The mean as a thick line, and every seed as a thin one: a mean can hide two fates."""
-    colour = COLOURS[i % len(COLOURS)]
-    axis.plot(rounds, values.T, color=colour, lw=0.6, alpha=0.45)
-    axis.plot(rounds, values.mean(0), color=colour, ls=DASHES[i % len(DASHES)], lw=2.2, label=name)
+    style = line_style(i)
+    axis.plot(rounds, values.T, color=style["color"], lw=0.6, alpha=0.45)
+    axis.plot(rounds, values.mean(0), **style, lw=2.2, label=name)

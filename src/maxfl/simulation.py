@@ -1,8 +1,6 @@
 """The engine's host side: check everything first, then run block after block."""
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator
-from importlib.metadata import version
 from typing import Any, NamedTuple
 
 import jax
@@ -11,50 +9,26 @@ from numpy.typing import ArrayLike
 
 from maxfl.adversary import Adversary, liars, nobody
 from maxfl.algorithms.contract import Algorithm
-from maxfl.errors import InputError, check_count, check_number
+from maxfl.checks import check
+from maxfl.describe import describe
+from maxfl.errors import InputError, check_count
 from maxfl.federation import Federation
 from maxfl.history import History
 from maxfl.layout import CLIENT, SWEEP, layout
-from maxfl.local import decode
 from maxfl.model import Model
 from maxfl.optimisers import Optimiser, sgd
 from maxfl.participation import Participation, everyone
+from maxfl.plan import Plan, Training
 from maxfl.program import SKIP, run_block, start, train_alone
 from maxfl.requirement import Requirement, Solo, Thresholds, solo, thresholds
-from maxfl.robust import Robust, Rule
-from maxfl.spec import Asked, Data, Evaluation, Numbers, SoloSpec, Spec, State
+from maxfl.robust import Robust
+from maxfl.spec import Asked, Data, Evaluation, SoloSpec, Spec, State
 
 Progress = Callable[[str, int, int], None]
 """Called with (stage, done, total) while a run goes on."""
 
 SOLO_CHUNK = 128
 """Clients per device that train alone in one call of the program."""
-
-
-class Training(NamedTuple):
-    """How the model is trained.
-
-    Attributes:
-        rounds: T.
-        cohort: m, clients asked in a round.
-        local_steps: τ, SGD steps of a client in a round.
-        batch_size: b.
-        local_lr: η_l; a number, or one per configuration.
-        server_lr: η_g; a number, or one per configuration.
-        evaluate_every: Rounds between two evaluations; the untrained and the final model are
-            always evaluated.
-        block: About so many rounds make one call of the compiled program; the host saves and
-            shows progress in between.
-    """
-
-    rounds: int = 200
-    cohort: int = 5
-    local_steps: int = 30
-    batch_size: int = 32
-    local_lr: ArrayLike = 0.05
-    server_lr: ArrayLike = 1.0
-    evaluate_every: int = 5
-    block: int = 20
 
 
 class Prepared(NamedTuple):
@@ -120,36 +94,23 @@ class Simulation:
         devices: list[Any] | None = None,
         at_once: int | None = None,
     ) -> None:
-        training = Training() if training is None else training
-        requirement = solo() if requirement is None else requirement
-        participation = everyone() if participation is None else participation
-        optimiser = sgd() if optimiser is None else optimiser
-        robust = Robust() if robust is None else robust
-        adversary = nobody() if adversary is None else adversary
-        _check_kinds(
-            *(federation, model, algorithm, training, requirement, participation),
-            *(optimiser, robust, adversary),
+        self.plan = Plan(
+            federation,
+            model,
+            algorithm,
+            Training() if training is None else training,
+            solo() if requirement is None else requirement,
+            everyone() if participation is None else participation,
+            sgd() if optimiser is None else optimiser,
+            Robust() if robust is None else robust,
+            nobody() if adversary is None else adversary,
+            tuning,
+            seed,
         )
-        self.federation, self.training, self.requirement = federation, training, requirement
-        _check_training(training, federation)
-        _check_model(model, federation)
-        check_number("seed", seed, least=0, below=2**32, whole=True)
-        check_number("tuning", tuning, least=0, whole=True)
-        _check_liars(adversary, robust, training, federation)
-        self._given = _arrays(
-            Numbers(
-                seed,
-                training.local_lr,
-                training.server_lr,
-                algorithm.hyper,
-                participation.presence,
-                optimiser.rates,
-                robust.limits,
-                adversary.attack,
-                tuning,
-            )
-        )
-        self.configurations = _count((self._given, _arrays(self.requirement._replace(rule=None))))
+        check(self.plan)
+        _, _, _, training, requirement, participation, optimiser, robust, adversary, *_ = self.plan
+        given = _arrays(self.plan.numbers)
+        self.configurations = _count((given, _arrays(requirement._replace(rule=None))))
         if at_once is not None:
             check_count("at_once", at_once, least=1)
         here = layout(self.configurations, training.cohort, devices=devices, at_once=at_once)
@@ -177,9 +138,9 @@ class Simulation:
             period=min(training.evaluate_every, training.rounds),
             layout=here,
         )
-        self._alone = SoloSpec(model, training.batch_size, self.requirement.steps, alone)
+        self._alone = SoloSpec(model, training.batch_size, requirement.steps, alone)
         self._width = -(-self.configurations // here.mesh.shape[SWEEP]) * here.mesh.shape[SWEEP]
-        self._numbers = jax.tree.map(self._wide, self._given)
+        self._numbers = jax.tree.map(self._wide, given)
         self._numbers = self._numbers._replace(
             seed=self._wide(seed, np.uint32), tuning=self._wide(tuning, np.int32)
         )
@@ -189,6 +150,16 @@ class Simulation:
     def personal(self) -> bool:
         """Whether clients use personal or tuned models, which are then measured too."""
         return self._spec.personal
+
+    @property
+    def federation(self) -> Federation:
+        """The clients and their data."""
+        return self.plan.federation
+
+    @property
+    def training(self) -> Training:
+        """Rounds, steps and rates."""
+        return self.plan.training
 
     def prepare(
         self, progress: Progress | None = None, known: dict[Any, Solo] | None = None
@@ -210,7 +181,7 @@ class Simulation:
 
     def demand(self, alone: Solo) -> Thresholds:
         """The requirements that follow from solo results, [C, K] each."""
-        return thresholds(self.requirement, self.federation, alone, self.configurations)
+        return thresholds(self.plan.requirement, self.federation, alone, self.configurations)
 
     def _train_alone(self, c: int, progress: Progress | None) -> Solo:
         """Solo results of one configuration, [K], one chunk of clients after another.
@@ -298,37 +269,8 @@ class Simulation:
         )
 
     def describe(self) -> dict[str, Any]:
-        """Everything that a result depends on, as plain data.
-
-        A method and a custom requirement are known by their names and numbers, not by their code;
-        a checkpoint also knows what a custom requirement demanded.
-        """
-        rule = self.requirement.rule
-        return {
-            "maxfl": version("maxfl"),
-            "jax": jax.__version__,
-            "federation": self.federation.digest(),
-            "model": _model_digest(self._spec.model, self._data),
-            "algorithm": {"name": self._spec.algorithm.name, **_plain(self._given.hyper)},
-            "training": _plain(self.training),
-            "requirement": _plain(self.requirement._replace(rule=None))
-            | ({"rule": getattr(rule, "__qualname__", "callable")} if rule else {}),
-            "participation": {"rule": str(self._spec.rule), **_plain(self._given.presence)},
-            "optimiser": {"kind": str(self._spec.optimiser), **_plain(self._given.rates)},
-            "robust": {
-                "rule": str(self._spec.robust),
-                "clips": self._spec.clips,
-                **_plain(self._given.limits),
-            },
-            "adversary": {
-                "active": self._spec.attack,
-                "flip_labels": self._spec.flip_labels,
-                "collude": self._spec.collude,
-                **_plain(self._given.attack),
-            },
-            "tuning": np.asarray(self._given.tuning).tolist(),
-            "seed": np.asarray(self._given.seed).tolist(),
-        }
+        """Everything that a result depends on, as plain data."""
+        return describe(self.plan)
 
     def _plans(self) -> list[list[tuple[int, int]]]:
         """Blocks of periods (rounds done before, rounds to do); the first period does none."""
@@ -390,95 +332,6 @@ def simulate(
     return simulation.history(prepared, blocks, state)
 
 
-def _check_kinds(*given: Any) -> None:
-    """Refuse arguments of ``Simulation`` that are something else, or in another order."""
-    for value, (kind, example) in zip(
-        given,
-        (
-            (Federation, "maxfl.Federation.from_clients(train, test)"),
-            (Model, "maxfl.mlp(784, (64, 30), 10)"),
-            (Algorithm, "maxfl.maxfl()"),
-            (Training, "maxfl.Training(rounds=50)"),
-            (Requirement, "maxfl.solo()"),
-            (Participation, "maxfl.opt_out()"),
-            (Optimiser, "maxfl.optimisers.adam()"),
-            (Robust, "maxfl.robust.median()"),
-            (Adversary, "maxfl.adversary.byzantine(0.1)"),
-        ),
-        strict=True,
-    ):
-        if not isinstance(value, kind):
-            what = f"the {type(value).__name__} {value!r:.60}"
-            raise InputError(f"{what} stands for the {kind.__name__}: want {example} or the like")
-
-
-def _check_training(training: Training, federation: Federation) -> None:
-    for name in ("rounds", "cohort", "local_steps", "batch_size", "evaluate_every", "block"):
-        check_count(f"training.{name}", getattr(training, name), least=1)
-    check_number("training.local_lr", training.local_lr, above=0)
-    check_number("training.server_lr", training.server_lr, above=0)
-    if training.cohort > federation.seen:
-        raise InputError(
-            f"training.cohort = {training.cohort}, but the federation has only {federation.seen} "
-            f"seen clients: ask at most that many in a round"
-        )
-
-
-def _check_liars(
-    adversary: Adversary, robust: Robust, training: Training, federation: Federation
-) -> None:
-    """Refuse a share of liars that is nobody, and Krum with more liars than it can stand."""
-    share = np.asarray(adversary.attack.share, np.float64)
-    if adversary.active and ((share > 0) & (np.round(share * federation.seen) < 1)).any():
-        raise InputError(
-            f"adversary.share = {share.tolist()} of {federation.seen} seen clients is nobody: "
-            f"raise it, or leave it 0"
-        )
-    most = np.max(robust.limits.liars)
-    if robust.rule is Rule.KRUM and 2 * most + 2 >= training.cohort:
-        raise InputError(
-            f"server.liars = {most} with training.cohort = {training.cohort}: Krum needs a cohort "
-            f"of more than 2 · liars + 2"
-        )
-
-
-def _check_model(model: Model, federation: Federation) -> None:
-    """Try the model on the shapes of the data, without computing anything."""
-    x = jax.eval_shape(decode, federation.decoding, federation.train.x[:2])
-    try:
-        params = jax.eval_shape(model.init, jax.random.key(0))
-    except (TypeError, ValueError) as error:
-        raise InputError(f"model.init(key) fails: {error}") from error
-    try:
-        logits = jax.eval_shape(model.apply, params, x)
-        jax.eval_shape(model.apply, params, x, jax.random.key(0))
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"the model can't be applied to features of shape {list(x.shape[1:])}, as "
-            f"apply(params, x, key=None): {error}"
-        ) from error
-    others = {str(leaf.dtype) for leaf in jax.tree.leaves(params)} - {"float32"}
-    if others:
-        raise InputError(f"the model has parameters of type {', '.join(others)}; want float32")
-    if logits.ndim != 2 or logits.shape[1] < federation.classes:
-        raise InputError(
-            f"the model gives outputs of shape {list(logits.shape)} for 2 samples; want "
-            f"[2, {federation.classes}] or more, one logit per class"
-        )
-
-
-def _model_digest(model: Model, data: Data) -> str:
-    """SHA-256 of the model as compiled: its shapes and all that it computes, in both modes."""
-    key = jax.eval_shape(lambda: jax.random.key(0))
-    x = jax.ShapeDtypeStruct((2, *data.train.x.shape[1:]), data.train.x.dtype)
-
-    def both(key: Any, x: Any) -> Any:
-        params, inputs = model.init(key), decode(data.decoding, x)
-        return model.apply(params, inputs), model.apply(params, inputs, key)
-
-    return hashlib.sha256(jax.jit(both).lower(key, x).as_text().encode()).hexdigest()
-
-
 def _arrays(numbers: Any) -> Any:
     """Every number as an array; a plain list or tuple is an array too, not a pytree."""
 
@@ -496,16 +349,3 @@ def _count(numbers: Any) -> int:
             f"arrays of a sweep must be one-dimensional and of one length, not {sorted(shapes)}"
         )
     return shapes.pop()[0] if shapes else 1
-
-
-def _plain(fields: Any) -> dict[str, Any]:
-    """A NamedTuple of numbers and arrays as JSON can hold it."""
-    return {
-        name: None if value is None else _number(value) for name, value in fields._asdict().items()
-    }
-
-
-def _number(value: Any) -> Any:
-    """Numbers as JSON can hold them, which knows no infinity."""
-    plain = np.asarray(value).tolist()
-    return str(plain) if plain == float("inf") else plain

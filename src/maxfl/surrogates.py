@@ -12,8 +12,6 @@ client is q = h'(z). Like ``appeal``, pure and elementwise, on NumPy and JAX arr
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from maxfl import appeal
 
 STEEPEST = 30.0
@@ -34,28 +32,29 @@ class Surrogate(NamedTuple):
     slope: Callable[[Any], Any]
 
 
-def _module(z: Any) -> Any:
-    return z.__array_namespace__() if hasattr(z, "__array_namespace__") else np
-
-
 def _relu(z: Any) -> Any:
-    return _module(z).maximum(z, 0.0)
+    return appeal.namespace(z).maximum(z, 0.0)
 
 
 def _relu_slope(z: Any) -> Any:
-    return _module(z).where(z > 0, 1.0, 0.0)
+    return appeal.namespace(z).where(z > 0, 1.0, 0.0)
 
 
 def _log(z: Any) -> Any:
-    return _module(z).logaddexp(0.0, z)
+    return appeal.namespace(z).logaddexp(0.0, z)
 
 
 def _exponential(z: Any) -> Any:
-    return _module(z).exp(_module(z).minimum(z, STEEPEST))
+    """e^z, and beyond ``STEEPEST`` its tangent, so that it stays convex."""
+    return _exponential_slope(z) * (1 + appeal.namespace(z).maximum(z - STEEPEST, 0.0))
+
+
+def _exponential_slope(z: Any) -> Any:
+    return appeal.namespace(z).exp(appeal.namespace(z).minimum(z, STEEPEST))
 
 
 SIGMOID = Surrogate("sigmoid", lambda z: appeal.objective(z, 0.0), lambda z: appeal.weight(z, 0.0))
 RELU = Surrogate("ReLU", _relu, _relu_slope)
 LOG = Surrogate("log", _log, appeal.sigmoid)
-EXPONENTIAL = Surrogate("exponential", _exponential, _exponential)
+EXPONENTIAL = Surrogate("exponential", _exponential, _exponential_slope)
 SURROGATES = (SIGMOID, RELU, LOG, EXPONENTIAL)

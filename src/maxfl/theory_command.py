@@ -7,6 +7,7 @@ import typer
 from rich import box
 from rich.table import Table
 
+from maxfl.errors import InputError
 from maxfl.terminal import bars, console
 from maxfl.theory.convergence import TOTALS, convergence
 from maxfl.theory.finding import Finding, write
@@ -18,7 +19,7 @@ app = typer.Typer(help="Why it works: the paper's theory, drawn and checked (doc
 Out = Annotated[Path, typer.Option("--out", help="Folder for figure and numbers.")]
 Draws = Annotated[int, typer.Option("--draws", help="Draws of the empirical means.")]
 Variance = Annotated[float, typer.Option("--variance", help="γ², of the empirical means.")]
-Seed = Annotated[int, typer.Option("--seed", help="Of the draws.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Of the draws.")]
 FOLDER = Path("runs/theory")
 
 
@@ -91,5 +92,9 @@ def _show(finding: Finding, folder: Path) -> None:
         table.add_row(*row)
     console.print(table)
     console.print(finding.sentence, highlight=False)
-    for path in write(finding, folder):
+    try:
+        paths = write(finding, folder)
+    except OSError as error:
+        raise InputError(f"can't write into {folder}: {error}; choose another --out") from error
+    for path in paths:
         console.print(f"  {path}", soft_wrap=True, highlight=False)

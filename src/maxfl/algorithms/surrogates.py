@@ -2,9 +2,9 @@
 
 Cho et al., "Maximizing Global Model Appeal in Federated Learning", TMLR 2024, appendix A. MaxFL
 minimises 1/M Σ h((F_k − ρ_k)/T); ``maxfl.surrogates`` has h and its slope, the weight q = h'(z).
-All but the sigmoid are convex: q grows with the loss, so that the clients out of reach steer the
-model, and on mean estimation the minimiser is FedAvg's (lemma A.2). They differ from MaxFL in the
-weight alone.
+All but the sigmoid are convex: q never falls with the loss, so that the clients out of reach steer
+the model, and for two clients' mean estimation the minimiser is FedAvg's (lemma A.2). They differ
+from MaxFL in the weight alone.
 """
 
 from collections.abc import Callable

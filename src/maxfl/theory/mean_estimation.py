@@ -74,9 +74,9 @@ def value(surrogate: Surrogate, means: Floats, w: Floats) -> Floats:
     return np.asarray(surrogate.value((w[..., None] - means) ** 2).mean(-1))
 
 
-def slope(surrogate: Surrogate, apart: Floats) -> Floats:
+def slope(surrogate: Surrogate, away: Floats) -> Floats:
     """v'(w), given w − θ̂_k [..., M]."""
-    return np.asarray(2 * (surrogate.slope(apart**2) * apart).mean(-1))
+    return np.asarray(2 * (surrogate.slope(away**2) * away).mean(-1))
 
 
 def apart(draws: Draws, models: Models) -> Floats:
@@ -87,7 +87,7 @@ def apart(draws: Draws, models: Models) -> Floats:
 
 
 def curvature_at_the_middle(half_distance: Floats) -> Floats:
-    """v''/q at the midpoint of two clients 2γ̂ apart, for the sigmoid: 1 + 2(1 − 2σ(γ̂²))γ̂².
+    """v''/2q at the midpoint of two clients 2γ̂ apart, for the sigmoid: 1 + 2(1 − 2σ(γ̂²))γ̂².
 
     Negative where the midpoint is no minimum any more (lemma A.3): beyond γ̂ = 1.022.
     """
@@ -105,22 +105,30 @@ def settle(
     """
     for _ in range(HALVINGS):
         cut = (low + high) / 2
-        rises = slope(surrogate, apart(draws, Models(anchor, cut))) > 0
+        there = slope(surrogate, apart(draws, Models(anchor, cut)))
+        # Where all slopes are smaller than any float, the nearest client, the anchor, pulls most.
+        rises = (there > 0) | ((there == 0) & (cut > 0))
         low, high = np.where(rises, low, cut), np.where(rises, cut, high)
         if (high - low <= EXACT * np.maximum(abs(low), abs(high))).all():
             break
     return Models(anchor, (low + high) / 2)
 
 
-def local_minimum(surrogate: Surrogate, draws: Draws, rng: np.random.Generator) -> Models:
-    """A local minimum between two clients, on the side that chance decides.
+def sides(draws: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Which of two clients a minimum is looked for from, at random."""
+    return rng.integers(0, 2, draws)
 
-    Looked for from one client to the midpoint: where v only falls until there, that is it.
+
+def local_minimum(surrogate: Surrogate, draws: Draws, anchor: NDArray[np.int64]) -> Models:
+    """A local minimum between two clients, on the side of one of them.
+
+    Looked for from that client to the midpoint: where v only falls until there, that is it.
     """
-    anchor = rng.integers(0, 2, len(draws.empirical))
     to_middle = np.diff(draws.empirical)[:, 0] / 2 * np.where(anchor == 0, 1, -1)
-    low, high = np.minimum(to_middle, 0), np.maximum(to_middle, 0)
-    return settle(surrogate, draws, anchor, low, high)
+    models = settle(surrogate, draws, anchor, np.minimum(to_middle, 0), np.maximum(to_middle, 0))
+    # Beyond all floats the other client still pulls: what rounds to nothing keeps its side.
+    hair = np.copysign(np.finfo(np.float64).tiny, to_middle)
+    return models._replace(offset=np.where(models.offset == 0, hair, models.offset))
 
 
 def at_mean(draws: Draws) -> Models:
@@ -132,10 +140,10 @@ def at_mean(draws: Draws) -> Models:
 def gm_appeal(draws: Draws, models: Models) -> Floats:
     """Share of clients with f_k(w) < f_k(θ̂_k), for every draw, float[n].
 
-    f_k(w) − f_k(θ̂_k) = (w − θ̂_k)(w − θ̂_k + 2(θ̂_k − θ_k)), which keeps its sign in floats.
+    f_k(w) − f_k(θ̂_k) = (w − θ̂_k)(w − θ̂_k + 2(θ̂_k − θ_k)), whose sign is that of the factors'.
     """
     away = apart(draws, models)
-    worse = away * (away + 2 * (draws.empirical - draws.true))
+    worse = np.sign(away) * np.sign(away + 2 * (draws.empirical - draws.true))
     return np.asarray(appeal.appealing(worse, np.float64(0)), np.float64).mean(-1)
 
 

@@ -19,6 +19,7 @@ from maxfl.theory.mean_estimation import (
     gm_appeal,
     local_minimum,
     lower_bound,
+    sides,
     two_clients,
     upper_bound,
     value,
@@ -26,6 +27,8 @@ from maxfl.theory.mean_estimation import (
 
 POINTS = np.linspace(0, 20, 41)
 """γ_G², as in the paper."""
+SHOWN = [int(np.argmin(abs(POINTS - x))) for x in (0, 1, 2, 5, 10, 20)]
+"""Points that the tables show."""
 APART = (0.5, 1.0, 2.0, 3.0)
 """Half distances of the empirical means whose landscapes are drawn."""
 
@@ -40,8 +43,9 @@ def appeal_curves(
     for heterogeneity in POINTS:
         rng = np.random.default_rng(seed)  # the same draws at every point: curves are smooth
         problem = two_clients(float(heterogeneity), variance, draws, rng)
+        side = sides(draws, rng)
         models = {"FedAvg": at_mean(problem)} | {
-            s.name: local_minimum(s, problem, rng) for s in surrogates
+            s.name: local_minimum(s, problem, side) for s in surrogates
         }
         for name, w in models.items():
             curves[name].append(float(gm_appeal(problem, w).mean()))
@@ -64,7 +68,6 @@ def mean_estimation(variance: float = 1.0, draws: int = 10_000, seed: int = 0) -
         left.legend(fontsize=8)
         _landscapes(right)
 
-    at = [int(np.argmin(abs(POINTS - x))) for x in (0, 1, 2, 5, 10, 20)]
     return Finding(
         "mean-estimation",
         f"At γ_G² = 20 FedAvg's model satisfies {curves['FedAvg'][-1]:.1%} of the clients and "
@@ -73,7 +76,7 @@ def mean_estimation(variance: float = 1.0, draws: int = 10_000, seed: int = 0) -
         [
             (f"{POINTS[i]:g}", *(f"{curves[n][i]:.3f}" for n in named.values()),
              f"{min(above[i], 1):.3f}", f"{below:.3f}")
-            for i in at
+            for i in SHOWN
         ],
         {"heterogeneity": list(POINTS), **{k: list(curves[n]) for k, n in named.items()},
          "upper_bound": list(above), "lower_bound": [below] * len(POINTS)},
@@ -107,21 +110,24 @@ def surrogates(variance: float = 1.0, draws: int = 10_000, seed: int = 0) -> Fin
 
     convex = [s.name for s in SURROGATES if s is not SIGMOID]
     worst = max(float(abs(curves[name] - curves["FedAvg"]).max()) for name in convex)
-    at = [int(np.argmin(abs(POINTS - x))) for x in (0, 1, 2, 5, 10, 20)]
     return Finding(
         "surrogates",
         f"{', '.join(convex)} differ from FedAvg by at most {worst:.3f} anywhere; the sigmoid, "
         f"which is not convex, keeps {curves[SIGMOID.name][-1]:.1%} where they keep "
         f"{curves['FedAvg'][-1]:.1%}.",
         ("γ_G²", *curves),
-        [(f"{POINTS[i]:g}", *(f"{v[i]:.3f}" for v in curves.values())) for i in at],
+        [(f"{POINTS[i]:g}", *(f"{v[i]:.3f}" for v in curves.values())) for i in SHOWN],
         {"heterogeneity": list(POINTS), **{name: list(v) for name, v in curves.items()}},
         paint,
     )
 
 
 def learning_rate(half_distance: float = 2.0) -> Finding:
-    """The step 1/Σ q_k that MaxFL's flat regions allow; fig:lrtheo."""
+    """The step 1/L̃ that MaxFL's flat regions allow, over w; fig:lrtheo.
+
+    L̃ = L_s (Σ q_k + ε)/M, and here M = L_s = 2, so the step is 1/(Σ q_k + ε). A square has no
+    L_c, from which the paper gets ε; so some are drawn.
+    """
     check_number("half-distance", half_distance, least=0, most=5)
     w = np.linspace(-6, 6, 481)
     means = np.array([-half_distance, half_distance])

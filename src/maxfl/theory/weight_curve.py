@@ -6,8 +6,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from maxfl import appeal
-from maxfl.errors import check_number
-from maxfl.figures import COLOURS, DASHES
+from maxfl.errors import InputError, check_number
+from maxfl.figures import line_style
 from maxfl.theory.finding import Finding
 
 
@@ -15,12 +15,14 @@ def weight_curve(temperatures: Sequence[float] = (1.0, 0.3)) -> Finding:
     """Clients that are nearly won count most."""
     check_number("temperatures", np.asarray(temperatures), above=0)
     gap = np.linspace(-6, 6, 241)
+    if len(set(temperatures)) < len(temperatures):
+        raise InputError(f"temperatures = {list(temperatures)} has one twice: give each once")
     curves = {f"T = {t:g}": np.asarray(appeal.weight(gap, 0.0, t)) for t in temperatures}
 
     def paint(figure: Figure) -> None:
         axis = figure.subplots()
         for i, (name, q) in enumerate(curves.items()):
-            axis.plot(gap, q, color=COLOURS[i + 1], ls=DASHES[i], lw=2, label=name)
+            axis.plot(gap, q, **line_style(i + 1), lw=2, label=name)
         axis.set(xlabel="gap F_k(w) − ρ_k", ylabel="weight q", ylim=(0, 0.27))
         axis.annotate("content", (-5.8, 0.012), fontsize=9, color="0.35")
         axis.annotate("out of reach", (5.8, 0.012), fontsize=9, color="0.35", ha="right")
@@ -31,8 +33,8 @@ def weight_curve(temperatures: Sequence[float] = (1.0, 0.3)) -> Finding:
     at = [int(np.argmin(abs(gap - x))) for x in (-5, -2, -1, 0, 1, 2, 5)]
     return Finding(
         "weight-curve",
-        f"The weight is largest, ¼, where the requirement is just met, and falls to "
-        f"{first[at[-1]]:.4f} at a gap of 5 on either side.",
+        f"The weight is largest, ¼, where the requirement is just met, and with "
+        f"{next(iter(curves))} falls to {first[at[-1]]:.4f} at a gap of 5 on either side.",
         ("gap", *curves),
         [(f"{gap[i]:g}", *(f"{q[i]:.4f}" for q in curves.values())) for i in at],
         {"gap": list(gap), **{name: list(q) for name, q in curves.items()}},
