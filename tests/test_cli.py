@@ -10,9 +10,11 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from maxfl.cli import app
 from maxfl.errors import InputError
+from maxfl.terminal import show_summary
 
 ROOT = Path(__file__).parent.parent
 SMALL = [
@@ -37,11 +39,17 @@ def small(*more, leave_out=()):
 
 def test_help_is_there_for_everything():
     text = maxfl("--help")
-    for command in ("run", "sweep", "demo"):
+    for command in ("run", "sweep", "demo", "data", "theory"):
         assert command in text
-        assert "--out" in maxfl(command, "--help")
-    assert "A TOML file" in maxfl("run", "--help")
+    for command in ("run", "sweep", "demo"):
+        assert "--out" in help_of(command)
+    assert "A TOML file" in help_of("run")
     assert "JAX" in maxfl("--version")
+
+
+def help_of(*command):
+    """The help text, in this process."""
+    return CliRunner().invoke(app, [*command, "--help"], color=False).output
 
 
 def test_run_writes_a_folder_and_shows_a_table(tmp_path):
@@ -91,11 +99,13 @@ def test_methods_with_and_without_personal_models_side_by_side(tmp_path):
     assert empty == [c == 0 for c in table["configuration"].to_pylist()]
 
 
-def test_a_sweep_over_lists(tmp_path):
-    settings = small("training.rounds=1", leave_out=("model.hidden",))
-    over = ("--over", "model.hidden=[[8], [4, 4]]")
-    text = maxfl("sweep", "examples/opt-out.toml", "--out", tmp_path / "o", *settings, *over)
-    assert "[4, 4]" in text
+def test_the_table_of_a_sweep_over_lists(tmp_path, capsys):
+    out = tmp_path / "one"
+    maxfl("run", "examples/opt-out.toml", "--out", out, *small("seed=3"))
+    (entry,) = json.loads((out / "summary.json").read_text())["configurations"]
+    entries = [{**entry, "values": {"model.hidden": hidden}} for hidden in ([8], [4, 4])]
+    show_summary(entries, "two of them")
+    assert "[4, 4]" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -161,16 +171,20 @@ def test_data_are_listed_and_shown(tmp_path):
         assert sum(int(n) for name, n in row.items() if name.startswith("label ")) == 20
 
 
-def test_what_data_commands_say_of_mistakes(tmp_path):
-    show = ("data", "show", "examples/sweep.toml", "--out")
-    assert "ending of --out = '.foo': want one of" in maxfl(*show, tmp_path / "x.foo", code=2)
-    assert "shown without the table [sweep]" in maxfl(*show, tmp_path / "x.svg")
+def test_what_data_commands_say_of_mistakes(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    show = ["data", "show", "examples/sweep.toml", "--out"]
+    with pytest.raises(InputError, match=r"ending of --out = '\.foo': want one of"):
+        app([*show, str(tmp_path / "x.foo")], standalone_mode=False)
+    app([*show, str(tmp_path / "x.svg")], standalone_mode=False)
+    assert "shown without the table [sweep]" in capsys.readouterr().out
     (tmp_path / "glove.6B.zip").write_bytes(b"PK")
-    text = maxfl("data", "list", "--dir", tmp_path)
+    app(["data", "list", "--dir", str(tmp_path)], standalone_mode=False)
+    text = capsys.readouterr().out
     assert "damaged" in text
     assert "maxfl data fetch NAME" in text
-    text = maxfl("data", "list", "--dir", tmp_path / "none", code=2)
-    assert "there is no such folder" in " ".join(text.split())
+    with pytest.raises(InputError, match="there is no such folder"):
+        app(["data", "list", "--dir", str(tmp_path / "none")], standalone_mode=False)
 
 
 def test_ctrl_c_tells_how_to_go_on(tmp_path):

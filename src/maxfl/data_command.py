@@ -15,8 +15,8 @@ from maxfl.adversary import liars
 from maxfl.arguments import ConfigFile, Settings, note_unused, read_settings
 from maxfl.config import validate
 from maxfl.data.catalogue import PAPER_VECTORS, Entry, entries, entry
-from maxfl.data.locate import DamagedError, cache, find, obtain
-from maxfl.data.sources import Part
+from maxfl.data.locate import DamagedError, cache, find, folders, obtain
+from maxfl.data.sources import File, Part
 from maxfl.errors import InputError, check_choice
 from maxfl.experiment import build_federation
 from maxfl.partition_figure import FORMATS, draw_partition
@@ -141,8 +141,24 @@ def _state(own: Entry, folder: Path | None) -> str:
     package = next((f", or package {f.package}" for f in missing if f.package), "")
     return (
         f"[yellow]missing[/] {escape(shown)}: maxfl data fetch {own.name} "
-        f"({size / 1e6:,.0f} MB){escape(package)}"
+        f"({size / 1e6:,.0f} MB){escape(package)}{escape(_what_is_here(own, missing, folder))}"
     )
+
+
+def _what_is_here(own: Entry, missing: Sequence[File], folder: Path | None) -> str:
+    """A setting that does with what is here: one part of the images, or other word vectors."""
+    for part in ("train", "test"):
+        files = entry(own.name, part).files
+        if 0 < len(files) < len(own.files) and not set(files) & set(missing):
+            return f'; here is data.part = "{part}"'
+    vectors = sorted(
+        path.name.removesuffix(".gz").removesuffix(".txt")
+        for file in missing
+        if file.folder == "glove"
+        for place in folders(file, folder)
+        for path in place.glob("glove.*.txt*")
+    )
+    return f'; here is data.vectors = "{vectors[0]}"' if vectors else ""
 
 
 def _table(seen: Portrait) -> Table:
