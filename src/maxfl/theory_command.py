@@ -16,7 +16,18 @@ from maxfl.theory.two_clients import learning_rate, mean_estimation, surrogates
 from maxfl.theory.weight_curve import weight_curve
 
 app = typer.Typer(help="Why it works: the paper's theory, drawn and checked (docs/theory.md).")
-Out = Annotated[Path, typer.Option("--out", help="Folder for figure and numbers.")]
+
+
+def _folder(path: Path) -> Path:
+    """Refuse a place that is no folder before any work."""
+    if path.exists() and not path.is_dir():
+        raise InputError(f"can't write into {path}: it is a file; choose another --out")
+    return path
+
+
+Out = Annotated[
+    Path, typer.Option("--out", callback=_folder, help="Folder for figure and numbers.")
+]
 Draws = Annotated[int, typer.Option("--draws", help="Draws of the empirical means.")]
 Variance = Annotated[float, typer.Option("--variance", help="γ², of the empirical means.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Of the draws.")]

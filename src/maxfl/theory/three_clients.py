@@ -10,6 +10,7 @@ from maxfl.surrogates import SIGMOID
 from maxfl.theory.finding import Finding
 from maxfl.theory.mean_estimation import (
     Draws,
+    Floats,
     Models,
     apart,
     at_mean,
@@ -65,6 +66,17 @@ def solve(true: tuple[float, ...], variance: float, draws: int, seed: int) -> Ca
     return Case(problem, float(fedavg.mean()), float(maxfl.mean()))
 
 
+def _around(means: Floats) -> Floats:
+    """Models to draw the objective at."""
+    return np.linspace(means.min() - 3, means.max() + 3, 801)
+
+
+def _best(means: Floats) -> float:
+    """The drawn model with the lowest objective."""
+    w = _around(means)
+    return float(w[np.argmin(value(SIGMOID, means, w))])
+
+
 def three_clients(variance: float = 1.0, draws: int = 2_000, seed: int = 0) -> Finding:
     """MaxFL averages those that are alike, and picks a side where they are not."""
     cases = {name: solve(true, variance, draws, seed) for name, true in CASES.items()}
@@ -73,11 +85,13 @@ def three_clients(variance: float = 1.0, draws: int = 2_000, seed: int = 0) -> F
         axes = figure.subplots(1, 3, sharey=True)
         for axis, (name, true) in zip(axes, CASES.items(), strict=True):
             means = np.array(true)  # the landscape if the estimates were exact
-            w = np.linspace(means.min() - 3, means.max() + 3, 801)
+            w = _around(means)
             v = value(SIGMOID, means, w)
             axis.plot(w, v, color=COLOURS[1], lw=2)
-            best = w[np.argmin(v)]
-            axis.plot(best, v.min(), "o", color=COLOURS[1], label=f"MaxFL: {best + 0.0:.1f}")
+            best = _best(means)
+            axis.plot(
+                best, v.min(), "o", color=COLOURS[1], label=f"MaxFL: {round(best, 1) + 0.0:.1f}"
+            )
             at_mean = value(SIGMOID, means, means.mean()[None])[0]
             axis.plot(
                 means.mean(), at_mean, "s", color=COLOURS[0], label=f"FedAvg: {means.mean():.1f}"
@@ -99,6 +113,8 @@ def three_clients(variance: float = 1.0, draws: int = 2_000, seed: int = 0) -> F
             for name, c in cases.items()
         ],
         {"case": list(cases), "fedavg": [c.fedavg for c in cases.values()],
-         "maxfl": [c.maxfl for c in cases.values()]},
+         "maxfl": [c.maxfl for c in cases.values()],
+         **{f"true mean {k + 1}": [t[k] for t in CASES.values()] for k in range(3)},
+         "best model": [_best(np.array(t)) for t in CASES.values()]},
         paint,
     )  # fmt: skip

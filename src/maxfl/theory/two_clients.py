@@ -56,6 +56,7 @@ def mean_estimation(variance: float = 1.0, draws: int = 10_000, seed: int = 0) -
     """FedAvg's appeal falls exponentially with heterogeneity, MaxFL's does not; fig:mean."""
     curves = appeal_curves((RELU, SIGMOID), variance, draws, seed)
     above, below = upper_bound(POINTS, variance), lower_bound(variance)
+    sample = np.linspace(-5, 5, len(POINTS))
     named = {"FedAvg": "FedAvg", "MaxFL (ReLU)": RELU.name, "MaxFL": SIGMOID.name}
 
     def paint(figure: Figure) -> None:
@@ -71,7 +72,7 @@ def mean_estimation(variance: float = 1.0, draws: int = 10_000, seed: int = 0) -
     return Finding(
         "mean-estimation",
         f"At γ_G² = 20 FedAvg's model satisfies {curves['FedAvg'][-1]:.1%} of the clients and "
-        f"MaxFL's {curves[SIGMOID.name][-1]:.1%}: it settles near one of the two.",
+        f"MaxFL's {curves[SIGMOID.name][-1]:.1%}.",
         ("γ_G²", *named, "at most", "at least"),
         [
             (f"{POINTS[i]:g}", *(f"{curves[n][i]:.3f}" for n in named.values()),
@@ -79,17 +80,22 @@ def mean_estimation(variance: float = 1.0, draws: int = 10_000, seed: int = 0) -
             for i in SHOWN
         ],
         {"heterogeneity": list(POINTS), **{k: list(curves[n]) for k, n in named.items()},
-         "upper_bound": list(above), "lower_bound": [below] * len(POINTS)},
+         "upper_bound": list(above), "lower_bound": [below] * len(POINTS), "w": list(sample),
+         **{f"objective, half distance {h:g}": list(_landscape(h, sample)) for h in APART}},
         paint,
     )  # fmt: skip
+
+
+def _landscape(half: float, w: Floats) -> Floats:
+    """MaxFL's objective with the two empirical means at −half and half."""
+    return value(SIGMOID, np.array([-half, half]), w)
 
 
 def _landscapes(axis: Axes) -> None:
     """MaxFL's objective for growing distance of the two empirical means."""
     w = np.linspace(-5, 5, 401)
     for i, half in enumerate(APART):
-        means = np.array([-half, half])
-        axis.plot(w, value(SIGMOID, means, w), color=COLOURS[i], ls=DASHES[i], lw=1.8,
+        axis.plot(w, _landscape(half, w), color=COLOURS[i], ls=DASHES[i], lw=1.8,
                   label=f"γ̂ = {half:g}")  # fmt: skip
     axis.set(xlabel="w (clients at −γ̂ and γ̂)", ylabel="MaxFL's objective", title="(b)")
     axis.legend(fontsize=8)
@@ -150,7 +156,7 @@ def learning_rate(half_distance: float = 2.0) -> Finding:
     near, far = (int(np.argmin(abs(w - x))) for x in (half_distance, 6.0))
     return Finding(
         "learning-rate",
-        f"Near a client the step is {steps[1e-3][near]:.1f}, in the flat region at w = 6 "
+        f"Near a client the step is {steps[1e-3][near]:.1f}, in the flat region at w = 6 it is "
         f"{steps[1e-3][far]:.0f}: where weights vanish the step grows, up to 1/ε.",
         ("w", "Σ q_k", *(f"step, ε = {e:g}" for e in steps)),
         [
