@@ -2,10 +2,13 @@
 
 The workload of rounds.py: the Fashion-MNIST MLP, 100 clients, 5 a round, 30 steps of 32. Methods
 take turns, and the median of several turns counts. Also the server's side: optimisers, robust rules
-and liars.
+and liars. Writes docs/methods-times.csv if asked with --keep; docs/methods.md quotes it.
 """
 
+import csv
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -14,6 +17,7 @@ from rounds import BATCH, COHORT, RATE, ROUNDS, STEPS, measure, workload
 import maxfl
 from maxfl import adversary, optimisers, robust
 
+TABLE = Path(__file__).parent.parent / "docs/methods-times.csv"
 GRADIENTS = {"scaffold-1": 2, "perfedavg": 2, "perfedavg-hf": 4, "pfedme": 5, "ditto": 2}
 """Gradients that a local step needs, where more than one."""
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -43,6 +47,10 @@ def main() -> None:
         works[name] = rounds(maxfl.ALGORITHMS[name.split()[0]](), **options)
     times = measure({name: (work,) for name, work in works.items()})
     base = times["fedavg"][0]
+    if "--keep" in sys.argv:
+        with TABLE.open("w", newline="", encoding="utf-8") as file:
+            rows = ((n, f"{v:.1f}", f"{v / base:.2f}") for n, (v,) in times.items())
+            csv.writer(file).writerows([("method", "ms_a_round", "of_fedavg"), *rows])
     print(f"{len(jax.devices())} x {jax.devices()[0].device_kind}, JAX {jax.__version__}")
     print(f"{'':26}{'ms a round':>12}{'of FedAvg':>12}{'gradients a step':>20}")
     for name, (value,) in times.items():

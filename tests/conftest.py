@@ -42,3 +42,9 @@ def small():
 def small_model():
     """An MLP without dropout, so that the oracle can follow it."""
     return maxfl.mlp(FEATURES, (6, 5), CLASSES, dropout=0.0)
+
+
+@pytest.fixture
+def own_cache(tmp_path, monkeypatch):
+    """A user's cache of its own, so that a test unpacks and downloads afresh."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

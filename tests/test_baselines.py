@@ -10,6 +10,7 @@ import oracle
 import oracle_methods as reference
 from maxfl.algorithms.afl import project
 from maxfl.algorithms.contract import Client
+from maxfl.memory import rows_needed
 from maxfl.randomness import Purpose, batch_key, key
 
 LINEAR = maxfl.Model(lambda _: jnp.zeros((1, 2)), lambda w, x, _=None: x @ w)
@@ -315,12 +316,20 @@ def test_methods_meet_the_same_clients_and_requirements(small, small_model):
     np.testing.assert_array_equal(runs[0].thresholds.train, runs[1].thresholds.train)
 
 
-def test_memory_has_rows_only_for_those_that_can_take_part():
+def test_memory_grows_with_those_that_have_taken_part():
     many = maxfl.Federation.from_clients([([[1.0]], [0])] * 50, [([[1.0]], [0])] * 50, classes=2)
-    training = ONE_STEP._replace(rounds=3)
+    training = ONE_STEP._replace(rounds=5)
     simulation = maxfl.Simulation(many, LINEAR, maxfl.ditto(), training)
-    state = simulation.start()
-    for now, _ in simulation.blocks(simulation.prepare(), state):
+    state, rows = simulation.start(), []
+    for now, block in simulation.blocks(simulation.prepare(), state):
         state = now
-    assert state.memory.rows.shape == (1, 6, 1, 2)
-    assert int(state.memory.used[0]) == (np.asarray(state.memory.place[0]) > 0).sum() <= 6
+        rows.append(state.memory.rows.shape[1])
+        assert rows[-1] <= max(2, 2 * 2 * int(block.rounds[-1])), "twice those that took part"
+    assert rows == [2, 2, 4, 8, 8, 16]
+    places = np.asarray(state.memory.place[0])
+    assert int(state.memory.used[0]) == (places > 0).sum() <= 10
+    assert sorted(places[places > 0]) == list(range(1, (places > 0).sum() + 1))
+
+
+def test_rows_are_never_more_than_clients():
+    assert [rows_needed(n, 50) for n in (0, 1, 2, 3, 20, 33, 1000)] == [1, 1, 2, 4, 32, 50, 50]

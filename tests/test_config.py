@@ -140,7 +140,13 @@ def test_configurations_that_share_a_program_are_grouped():
     raw = {"data": {"seed": 5}, "sweep": {"training": {"local_lr": [0.1, 0.2]}, "seed": [0, 1]}}
     assert [g.numbers for g in group(expand(raw, "s").configs)] == [[0, 1, 2, 3]]
     raw = {"data": {"seed": 5}, "sweep": {"training": {"local_steps": [1, 2]}, "seed": [0, 1]}}
-    assert [g.numbers for g in group(expand(raw, "s").configs)] == [[0, 1], [2, 3]]
+    assert [g.numbers for g in group(expand(raw, "s").configs)] == [[0, 1, 2, 3]]
+    raw = {"data": {"seed": 5}, "sweep": {"training": {"batch_size": [1, 2]}, "seed": [0, 1]}}
+    apart = group(expand(raw, "s").configs, mask_batches=False)
+    assert [g.numbers for g in apart] == [[0, 1], [2, 3]]
+    together = group(expand(raw, "s").configs, mask_batches=True)
+    assert [g.numbers for g in together] == [[0, 1, 2, 3]]
+    assert build(together[0].configs).configurations == 4
 
 
 def test_liars_robust_rules_optimisers_and_tuning_from_a_file():

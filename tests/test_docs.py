@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from maxfl.terminal import spread
+
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -16,7 +18,13 @@ def test_the_readme_example_runs_and_is_short(capsys):
     (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
     assert len(code.strip().splitlines()) <= 20
     exec(compile(code, "README.md", "exec"), {})
-    assert "GM-Appeal" in capsys.readouterr().out
+    fedavg, maxfl = capsys.readouterr().out.strip().splitlines()
+    shares = [
+        [float(number) for number in re.findall(r"0?\.\d+", line)] for line in (fedavg, maxfl)
+    ]
+    # README says 20 to 45 % and 75 to 80 %; other machines round sums in another order.
+    assert [len(own) for own in shares] == [3, 3]
+    assert max(shares[0]) < 0.6 < min(shares[1])
 
 
 def test_the_skeleton_of_a_new_method_runs_and_sweeps():
@@ -71,6 +79,53 @@ def test_the_results_page_names_every_column():
     ):
         for column in table.column_names:
             assert f"`{column}`" in text, column
+
+
+def rows_of(page, heading):
+    """Cells of the rows of the table with a heading in its first line, without ** and `."""
+    text = (ROOT / page).read_text(encoding="utf-8").replace("**", "").replace("`", "")
+    lines = text[text.index(heading) :].split("\n\n")[0].splitlines()[2:]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def read_csv(name):
+    with (ROOT / name).open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_readmes_table_is_the_demos():
+    results = read_csv("docs/demo-results.csv")
+
+    def shown(values, digits, **options):
+        return spread(values, digits, **options).replace("\N{NO-BREAK SPACE}", " ")
+
+    rows = rows_of("README.md", "| after 60 rounds, 5 seeds")
+    assert len(rows) == 3
+    for method, seen, unseen, accuracy, stalled in rows:
+        own = [r for r in results if r["method"] == method]
+        assert len(own) == 5
+        assert seen == shown([float(r["appeal_seen"]) for r in own], 2)
+        assert unseen == shown([float(r["appeal_unseen"]) for r in own], 2)
+        assert accuracy == shown([float(r["accuracy_seen"]) for r in own], 1, percent=True)
+        assert stalled == f"{sum(r['stalled_from_round'] != '' for r in own)} of 5 runs"
+
+
+def test_the_methods_times_are_those_measured():
+    measured = {
+        r["method"]: (r["ms_a_round"], r["of_fedavg"]) for r in read_csv("docs/methods-times.csv")
+    }
+    rows = rows_of("docs/methods.md", "| method | ms a round")
+    assert {name: (ms, ratio) for name, ms, ratio, _ in rows} == measured
+
+
+def test_the_three_clients_are_those_of_the_numbers():
+    numbers = {r["case"]: r for r in read_csv("docs/theory/three-clients.csv")}
+    rows = rows_of("docs/theory.md", "| case | FedAvg | MaxFL |")
+    assert len(rows) == len(numbers) == 3
+    for case, fedavg, maxfl in rows:
+        own = numbers[case.split(":")[0]]
+        assert fedavg == f"{float(own['fedavg']):.3f}"
+        assert maxfl == f"{float(own['maxfl']):.3f}"
 
 
 def test_the_demo_page_agrees_with_its_search():

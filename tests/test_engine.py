@@ -67,16 +67,19 @@ def test_blocks_and_evaluations_do_not_change_the_model(small, dropout_model):
 @pytest.mark.parametrize("at_once", [1, 8])
 def test_a_configuration_of_a_sweep_is_as_when_it_runs_alone(small, dropout_model, at_once):
     seeds, rates, temperatures = [0, 0, 4], [0.2, 0.1, 0.2], [1.0, 0.3, 1.0]
+    steps, sizes = [3, 2, 4], [4, 4, 2]
     sweep = train(
         small, dropout_model, maxfl.maxfl(temperature=temperatures),
-        TRAINING._replace(local_lr=rates), seed=seeds, at_once=at_once,
+        TRAINING._replace(local_lr=rates, local_steps=steps, batch_size=sizes),
+        seed=seeds, at_once=at_once,
         participation=maxfl.opt_out([3, 2, 4], dropout=[0.0, 0.2, 0.1]),
         requirement=maxfl.solo([1.5, 1.2, 1.4], 10),
     )  # fmt: skip
     for c in range(3):
         alone = train(
             small, dropout_model, maxfl.maxfl(temperature=temperatures[c]),
-            TRAINING._replace(local_lr=rates[c]), seed=seeds[c],
+            TRAINING._replace(local_lr=rates[c], local_steps=steps[c], batch_size=sizes[c]),
+            seed=seeds[c],
             participation=maxfl.opt_out([3, 2, 4][c], dropout=[0.0, 0.2, 0.1][c]),
             requirement=maxfl.solo([1.5, 1.2, 1.4][c], 10),
         )  # fmt: skip

@@ -120,7 +120,7 @@ def simulation(model=None, algorithm=None, **training):
         ({"cohort": 4}, "cohort = 4, but the federation has only 3 seen clients"),
         ({"rounds": 0}, "training.rounds = 0: want one whole number at least 1"),
         ({"rounds": 6.0}, "training.rounds = 6.0: want one whole number"),
-        ({"local_steps": [6, 7]}, "training.local_steps = .6, 7.: want one whole number"),
+        ({"local_steps": [6, 7.5]}, "training.local_steps = 7.5: want a whole number"),
         ({"local_lr": -0.1}, "training.local_lr = -0.1: want a finite number above 0"),
         ({"local_lr": float("nan")}, "training.local_lr = nan"),
         ({"server_lr": [1.0, 0.0]}, "training.server_lr = 0"),

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import maxfl
-import oracle_methods as reference
+import oracle_server as reference
 from maxfl import adversary, optimisers, robust
 from maxfl.algorithms.contract import Parts, average
 from maxfl.randomness import Purpose, key

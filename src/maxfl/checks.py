@@ -49,8 +49,10 @@ def _check_kinds(plan: Plan) -> None:
 
 
 def _check_training(training: Training, federation: Federation) -> None:
-    for name in ("rounds", "cohort", "local_steps", "batch_size", "evaluate_every", "block"):
+    for name in ("rounds", "cohort", "evaluate_every", "block"):
         check_count(f"training.{name}", getattr(training, name), least=1)
+    for name in ("local_steps", "batch_size"):
+        check_number(f"training.{name}", getattr(training, name), least=1, whole=True)
     check_number("training.local_lr", training.local_lr, above=0)
     check_number("training.server_lr", training.server_lr, above=0)
     if training.cohort > federation.seen:

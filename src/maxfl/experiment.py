@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from maxfl import adversary, participation, requirement, robust
@@ -33,11 +34,19 @@ class Group(NamedTuple):
     configs: list[RunConfig]
 
 
-def group(configs: Sequence[RunConfig]) -> list[Group]:
-    """Sort configurations into groups, in the order of their first members."""
+def group(configs: Sequence[RunConfig], *, mask_batches: bool | None = None) -> list[Group]:
+    """Sort configurations into groups, in the order of their first members.
+
+    With ``mask_batches``, minibatches of several sizes share a program, all computed at the largest
+    size: cheaper than another compilation where many configurations run at once, that is on
+    anything but a CPU, which is the default.
+    """
+    if mask_batches is None:
+        mask_batches = jax.default_backend() != "cpu"
     groups: dict[RunConfig, Group] = {}
     for number, config in enumerate(configs):
-        members = groups.setdefault(_without_numbers(config), Group([], []))
+        key = _without_numbers(config, mask_batches=mask_batches)
+        members = groups.setdefault(key, Group([], []))
         members.numbers.append(number)
         members.configs.append(config)
     return list(groups.values())
@@ -72,11 +81,14 @@ def _data_seed(config: RunConfig) -> int:
     return config.seed if config.data.seed is None else config.data.seed
 
 
-def _without_numbers(config: RunConfig) -> RunConfig:
+def _without_numbers(config: RunConfig, *, mask_batches: bool) -> RunConfig:
     """The configuration with every number that a program takes as an argument blanked out."""
+    batch_size = 1 if mask_batches else config.training.batch_size
     blank: dict[str, dict[str, Any]] = {
         "data": {"seed": _data_seed(config)},
-        "training": {"local_lr": 1.0, "server_lr": 1.0},
+        "training": {
+            "local_steps": 1, "batch_size": batch_size, "local_lr": 1.0, "server_lr": 1.0,
+        },
         "requirement": {"multiple": 1.0, "loss": None},
         "participation": {"start": 0, "dropout": 0.0},
         "server": {
@@ -103,8 +115,8 @@ def _algorithm(configs: Sequence[RunConfig]) -> Algorithm:
 def _training(configs: Sequence[RunConfig]) -> Training:
     own = [c.training for c in configs]
     fields = dict(own[0])
-    fields["local_lr"] = [t.local_lr for t in own]
-    fields["server_lr"] = [t.server_lr for t in own]
+    for name in ("local_steps", "batch_size", "local_lr", "server_lr"):
+        fields[name] = [getattr(t, name) for t in own]
     return Training(**fields)
 
 

@@ -23,6 +23,11 @@ class Layout(NamedTuple):
     configurations_at_once: int
     clients_at_once: int
 
+    @property
+    def one_by_one(self) -> bool:
+        """Whether every device does one thing after another, nothing vectorised."""
+        return self.configurations_at_once == self.clients_at_once == 1
+
 
 def use_all_cores() -> None:
     """Let JAX see one device per CPU core. Call it before JAX computes anything."""

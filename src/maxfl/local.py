@@ -54,10 +54,14 @@ def batch_gradient(
     params: Params,
     draw: Array,
     *,
+    used: Array | None = None,
     reverse: Array | bool = False,
     classes: int = 0,
 ) -> Params:
     """Gradient of the mean loss on minibatch number ``draw`` of a client.
+
+    With ``used``, only the first so many of its ``batch_size`` samples count: the same ones that a
+    minibatch of that size has.
 
     With ``reverse``, of labels y → classes − 1 − y: those of a client that spoils the model.
 
@@ -72,7 +76,10 @@ def batch_gradient(
 
     def mean_loss(w: Params) -> Array:
         logits = model.apply(w, x, dropout_key(key, draw))
-        return optax.softmax_cross_entropy_with_integer_labels(logits, y).mean()
+        losses = optax.softmax_cross_entropy_with_integer_labels(logits, y)
+        if used is None:
+            return losses.mean()
+        return jnp.where(jnp.arange(batch_size) < used, losses, 0.0).sum() / used
 
     return jax.grad(mean_loss)(params)
 

@@ -1,8 +1,7 @@
-"""What clients keep between rounds, with rows for as many as can take part in a run.
+"""What clients keep between rounds, with rows for those that have taken part.
 
-In T rounds of m clients at most T·m of the M take part: a federation of a million clients of which
-a few thousand ever train needs a few thousand rows. They are there from the start, so that the
-program's shapes stay.
+A federation of a million clients of which a few thousand have trained needs a few thousand rows.
+Rows are added between the blocks of a run, in doublings, so that few programs are compiled.
 """
 
 from typing import NamedTuple
@@ -20,7 +19,7 @@ class Memory(NamedTuple):
     Attributes:
         place: Row of each seen client plus one; 0 for those that have none yet, int32[M].
         used: Number of rows in use, int32.
-        rows: What each of them keeps, leading axis S, the most that can ever take part.
+        rows: What each of them keeps, leading axis S; S is enough for the rounds to come.
     """
 
     place: Array
@@ -28,10 +27,25 @@ class Memory(NamedTuple):
     rows: Pytree
 
 
-def empty(one: Pytree, clients: int, most: int) -> Memory:
-    """No client has taken part; ``one`` is what a client would keep, ``most`` is S."""
-    rows = jax.tree.map(lambda a: jnp.zeros((most, *jnp.shape(a)), jnp.result_type(a)), one)
-    return Memory(jnp.zeros(clients, jnp.int32), jnp.int32(0), rows)
+def empty(one: Pytree, clients: int, rows: int) -> Memory:
+    """No client has taken part; ``one`` is what a client would keep, ``rows`` is S."""
+    kept = jax.tree.map(lambda a: jnp.zeros((rows, *jnp.shape(a)), jnp.result_type(a)), one)
+    return Memory(jnp.zeros(clients, jnp.int32), jnp.int32(0), kept)
+
+
+def rows_needed(taken_part: int, clients: int) -> int:
+    """Rows for as many as ``taken_part`` clients: the next power of two, at most one for each."""
+    return min(clients, 1 << max(taken_part - 1, 0).bit_length())
+
+
+def grown(memory: Memory, rows: int) -> Memory:
+    """The memory of all configurations, leading axis C, with at least so many rows."""
+
+    def grow(a: Array) -> Array:
+        more = max(rows - a.shape[1], 0)
+        return jnp.pad(a, ((0, 0), (0, more), *[(0, 0)] * (a.ndim - 2))) if more else a
+
+    return memory._replace(rows=jax.tree.map(grow, memory.rows))
 
 
 def recall(memory: Memory, client: Array, fresh: Pytree) -> Pytree:

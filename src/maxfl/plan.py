@@ -21,8 +21,9 @@ class Training(NamedTuple):
     Attributes:
         rounds: T.
         cohort: m, clients asked in a round.
-        local_steps: τ, SGD steps of a client in a round.
-        batch_size: b.
+        local_steps: τ, SGD steps of a client in a round; a number, or one per configuration.
+        batch_size: b; a number, or one per configuration. Where they differ, every minibatch is
+            computed at the largest size, with the rest masked.
         local_lr: η_l; a number, or one per configuration.
         server_lr: η_g; a number, or one per configuration.
         evaluate_every: Rounds between two evaluations; the untrained and the final model are
@@ -33,8 +34,8 @@ class Training(NamedTuple):
 
     rounds: int = 200
     cohort: int = 5
-    local_steps: int = 30
-    batch_size: int = 32
+    local_steps: ArrayLike = 30
+    batch_size: ArrayLike = 32
     local_lr: ArrayLike = 0.05
     server_lr: ArrayLike = 1.0
     evaluate_every: int = 5
@@ -61,6 +62,8 @@ class Plan(NamedTuple):
         """What can vary within a sweep without another program, as the user gave it."""
         return Numbers(
             self.seed,
+            self.training.local_steps,
+            self.training.batch_size,
             self.training.local_lr,
             self.training.server_lr,
             self.algorithm.hyper,

@@ -42,46 +42,51 @@ def start(
     memory: Callable[[Params], Pytree],
     optimiser: Kind,
     seen: int,
-    most: int,
+    rows: int,
     seed: Array,
 ) -> State:
     """State before the first round, for every configuration; init and memory are the method's.
 
-    At ``most`` so many clients can ever take part.
+    Clients' memory begins with so many ``rows``.
     """
 
     def one(seed: Array) -> State:
         params = model.init(key(seed, Purpose.INIT))
         kept = transformation(optimiser, Rates()).init(params)
-        return State(Server(params, init(params, seen)), empty(memory(params), seen, most), kept)
+        return State(Server(params, init(params, seen)), empty(memory(params), seen, rows), kept)
 
     return jax.lax.map(one, seed)
 
 
 @partial(jax.jit, static_argnums=0)
-def train_alone(spec: SoloSpec, data: Data, seed: Array, local_lr: Array, clients: Array) -> Solo:
+def train_alone(
+    spec: SoloSpec, data: Data, seed: Array, local_lr: Array, batch_size: Array, clients: Array
+) -> Solo:
     """Every given client trains a model of its own, float32[C, n]; the models are not kept."""
 
-    def one(data: Data, seed: Array, local_lr: Array, k: Array) -> Solo:
+    def one(data: Data, seed: Array, local_lr: Array, batch_size: Array, k: Array) -> Solo:
         draws = key(seed, Purpose.SOLO_TRAINING, client=k)
         gradient = partial(
             batch_gradient, spec.model, data.decoding, data.train, k, spec.batch_size, draws
         )
+        if spec.masks:
+            gradient = partial(gradient, used=batch_size)
         fresh = spec.model.init(key(seed, Purpose.SOLO_INIT, client=k))
         params = descend(fresh, gradient, spec.steps, local_lr)
         train = client_score(spec.model, data.decoding, data.train, k, params)
         test = client_score(spec.model, data.decoding, data.test, k, params)
         return Solo(train.loss, test.loss, test.accuracy)
 
-    def shard(data: Data, seed: Array, local_lr: Array, clients: Array) -> Solo:
-        def configuration(own: tuple[Array, Array]) -> Solo:
+    def shard(data: Data, own: tuple[Array, ...], clients: Array) -> Solo:
+        def configuration(own: tuple[Array, ...]) -> Solo:
             return _map(partial(one, data, *own), clients, spec.layout.clients_at_once)
 
-        return _map(configuration, (seed, local_lr), spec.layout.configurations_at_once)
+        return _map(configuration, own, spec.layout.configurations_at_once)
 
-    specs = (ALIKE, EACH, EACH, PartitionSpec(CLIENT))
+    specs = (ALIKE, EACH, PartitionSpec(CLIENT))
     each_client = PartitionSpec(SWEEP, CLIENT)
-    return _shard(spec.layout, shard, specs, each_client)(data, seed, local_lr, clients)
+    own = seed, local_lr, batch_size
+    return _shard(spec.layout, shard, specs, each_client)(data, own, clients)
 
 
 @partial(jax.jit, static_argnums=0)

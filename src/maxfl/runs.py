@@ -14,6 +14,7 @@ import json
 import os
 import platform
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -118,8 +119,11 @@ def _lock(held: int, folder: Path) -> None:
         raise InputError(
             f"another process is at work in the folder {folder}: wait, or choose another folder"
         ) from None
-    except OSError:
-        pass  # some network file systems have no locks: better no lock than no run
+    except OSError as error:  # some network file systems have none: better no lock than no run
+        warnings.warn(
+            f"{folder} can't be locked ({error.strerror}): see to it that no other process uses it",
+            stacklevel=3,
+        )
 
 
 def _claim(

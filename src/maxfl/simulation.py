@@ -15,6 +15,7 @@ from maxfl.errors import InputError, check_count
 from maxfl.federation import Federation
 from maxfl.history import History
 from maxfl.layout import CLIENT, SWEEP, layout
+from maxfl.memory import grown, rows_needed
 from maxfl.model import Model
 from maxfl.optimisers import Optimiser, sgd
 from maxfl.participation import Participation, everyone
@@ -28,7 +29,7 @@ Progress = Callable[[str, int, int], None]
 """Called with (stage, done, total) while a run goes on."""
 
 SOLO_CHUNK = 128
-"""Clients per device that train alone in one call of the program."""
+"""Clients per device that train alone in one call of the program, or more if at once."""
 
 
 class Prepared(NamedTuple):
@@ -119,6 +120,8 @@ class Simulation:
         self._data = jax.device_put(
             Data(federation.train, federation.test, federation.decoding), everywhere
         )
+        largest = int(np.max(training.batch_size))
+        masks = bool(np.min(training.batch_size) < largest)
         self._spec = Spec(
             model=model,
             algorithm=algorithm._replace(hyper=None),
@@ -133,16 +136,19 @@ class Simulation:
             classes=federation.classes,
             seen=federation.seen,
             cohort=training.cohort,
-            local_steps=training.local_steps,
-            batch_size=training.batch_size,
+            batch_size=largest,
+            masks=masks,
             period=min(training.evaluate_every, training.rounds),
             layout=here,
         )
-        self._alone = SoloSpec(model, training.batch_size, requirement.steps, alone)
+        self._alone = SoloSpec(model, largest, masks, requirement.steps, alone)
         self._width = -(-self.configurations // here.mesh.shape[SWEEP]) * here.mesh.shape[SWEEP]
         self._numbers = jax.tree.map(self._wide, given)
         self._numbers = self._numbers._replace(
-            seed=self._wide(seed, np.uint32), tuning=self._wide(tuning, np.int32)
+            seed=self._wide(seed, np.uint32),
+            local_steps=self._wide(training.local_steps, np.int32),
+            batch_size=self._wide(training.batch_size, np.int32),
+            tuning=self._wide(tuning, np.int32),
         )
         self._lies = self._liars()
 
@@ -166,13 +172,14 @@ class Simulation:
     ) -> Prepared:
         """Let every client train alone, and derive the requirements.
 
-        Solo models depend on the federation, the seed and η_l, but on no method. ``known`` holds
+        Solo models depend on the federation, the seed, η_l and b, but on no method. ``known`` holds
         those of earlier simulations and gains those of this one, so that none is trained twice.
         """
         known = {} if known is None else known
-        shared = (self.federation.digest(), *self._alone[:-1])
-        pairs = zip(self._numbers.seed.tolist(), self._numbers.local_lr.tolist(), strict=True)
-        keys = [(*shared, *pair) for pair in pairs][: self.configurations]
+        numbers = self._numbers
+        shared = self.federation.digest(), self._alone.model, self._alone.steps
+        own = (a.tolist() for a in (numbers.seed, numbers.local_lr, numbers.batch_size))
+        keys = [(*shared, *row) for row in zip(*own, strict=True)][: self.configurations]
         for c, key in enumerate(keys):
             if key not in known:
                 known[key] = self._train_alone(c, progress)
@@ -188,9 +195,10 @@ class Simulation:
 
         One at a time, so that the bits do not depend on what else is in the sweep.
         """
-        own = self._numbers.seed[c : c + 1], self._numbers.local_lr[c : c + 1]
-        devices, clients = self._alone.layout.mesh.shape[CLIENT], self.federation.clients
-        width = min(SOLO_CHUNK, -(-clients // devices)) * devices
+        numbers, layout = self._numbers, self._alone.layout
+        own = [a[c : c + 1] for a in (numbers.seed, numbers.local_lr, numbers.batch_size)]
+        devices, clients = layout.mesh.shape[CLIENT], self.federation.clients
+        width = min(max(SOLO_CHUNK, layout.clients_at_once), -(-clients // devices)) * devices
         chunks = []
         for begin in range(0, clients, width):
             chunk = np.minimum(np.arange(begin, begin + width, dtype=np.int32), clients - 1)
@@ -214,9 +222,9 @@ class Simulation:
     def _start(self) -> State:
         spec, algorithm = self._spec, self._spec.algorithm
         seeds = self._numbers.seed[: self.configurations]
-        most = min(spec.seen, self.training.rounds * spec.cohort)
+        rows = rows_needed(spec.cohort, spec.seen)
         return start(
-            spec.model, algorithm.init, algorithm.memory, spec.optimiser, spec.seen, most, seeds
+            spec.model, algorithm.init, algorithm.memory, spec.optimiser, spec.seen, rows, seeds
         )
 
     def _liars(self) -> Any:
@@ -234,14 +242,16 @@ class Simulation:
         """Train from the state after ``done`` blocks, giving state and results of each block."""
         rho = self._wide_rows(prepared.thresholds.train)
         # Laid out as the program returns it, or the second block would compile the program anew.
-        spread = jax.sharding.NamedSharding(
-            self._spec.layout.mesh, jax.sharding.PartitionSpec(SWEEP)
-        )
-        state = jax.device_put(jax.tree.map(self._wide_rows, state), spread)
+        each = jax.sharding.PartitionSpec(SWEEP)
+        where = jax.sharding.NamedSharding(self._spec.layout.mesh, each)
+        state = jax.device_put(jax.tree.map(self._wide_rows, state), where)
         for plan in self._plans()[done:]:
             rounds = np.array([n for _, n in plan if n != SKIP])
             first = plan[0][0]
             lengths = np.array([n for _, n in plan], np.int32)
+            after = (first + int(rounds.sum())) * self._spec.cohort
+            memory = grown(state.memory, rows_needed(after, self._spec.seen))
+            state = state._replace(memory=jax.device_put(memory, where))
             state, asked, evaluation = run_block(
                 *(self._spec, self._data, self._numbers, rho, self._lies, state),
                 *(np.int32(first), lengths),

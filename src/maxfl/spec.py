@@ -33,8 +33,8 @@ class Spec(NamedTuple):
         classes: Number of labels.
         seen: M, the clients that can be asked.
         cohort: m, clients asked in a round.
-        local_steps: τ.
-        batch_size: b.
+        batch_size: The largest b of the sweep.
+        masks: Whether some configurations take smaller minibatches.
         period: Most rounds between two evaluations.
         layout: Devices.
     """
@@ -52,8 +52,8 @@ class Spec(NamedTuple):
     classes: int
     seen: int
     cohort: int
-    local_steps: int
     batch_size: int
+    masks: bool
     period: int
     layout: Layout
 
@@ -73,13 +73,15 @@ class SoloSpec(NamedTuple):
 
     Attributes:
         model: The model.
-        batch_size: b.
+        batch_size: The largest b of the sweep.
+        masks: Whether some configurations take smaller minibatches.
         steps: SGD steps.
         layout: Devices.
     """
 
     model: Model
     batch_size: int
+    masks: bool
     steps: int
     layout: Layout
 
@@ -96,6 +98,8 @@ class Numbers(NamedTuple):
     """What can vary within a sweep without another program; every leaf has a leading axis C."""
 
     seed: Any
+    local_steps: Any
+    batch_size: Any
     local_lr: Any
     server_lr: Any
     hyper: Pytree

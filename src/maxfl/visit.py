@@ -71,7 +71,10 @@ def visit(
         )
         return total, update, memory
 
-    total, update, kept = jax.lax.cond(took_part, train, stay_away)
+    if spec.layout.one_by_one:
+        total, update, kept = jax.lax.cond(took_part, train, stay_away)
+    else:  # vectorised, a cond would run both, on a copy of all data for each client
+        total, update, kept = jax.tree.map(partial(jnp.where, took_part), train(), stay_away())
     report = Cohort(client, took_part, told.loss, who.requirement, total.weight)
     return Visit(total, update, report, kept)
 
@@ -134,9 +137,11 @@ def _work(setup: Setup, purpose: Purpose, round_: Any, client: Array) -> Work:
     gradient = partial(
         batch_gradient, spec.model, data.decoding, data.train, client, spec.batch_size, draws
     )
+    if spec.masks:
+        gradient = partial(gradient, used=numbers.batch_size)
     if spec.flip_labels and purpose is Purpose.TRAINING:
         gradient = partial(gradient, reverse=setup.lies[client], classes=spec.classes)
-    return Work(gradient, spec.local_steps, numbers.local_lr)
+    return Work(gradient, numbers.local_steps, numbers.local_lr)
 
 
 def _size(setup: Setup, client: Array) -> Array:

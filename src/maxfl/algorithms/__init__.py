@@ -6,6 +6,7 @@ docs/new-algorithm.md walks through it.
 from collections.abc import Callable
 
 from maxfl.algorithms.afl import afl
+from maxfl.algorithms.annealed import maxfl_annealed
 from maxfl.algorithms.contract import Algorithm
 from maxfl.algorithms.ditto import ditto
 from maxfl.algorithms.fedavg import fedavg
@@ -21,6 +22,7 @@ from maxfl.algorithms.surrogates import maxfl_exponential, maxfl_log, maxfl_relu
 ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
     "fedavg": fedavg,
     "maxfl": maxfl,
+    "maxfl-annealed": maxfl_annealed,
     "maxfl-relu": maxfl_relu,
     "maxfl-log": maxfl_log,
     "maxfl-exponential": maxfl_exponential,
@@ -44,6 +46,7 @@ __all__ = [
     "fedavg",
     "fedprox",
     "maxfl",
+    "maxfl_annealed",
     "maxfl_exponential",
     "maxfl_log",
     "maxfl_relu",

@@ -8,8 +8,8 @@ and τ local steps on a non-convex model,
 Here on real images: a multi-layer perceptron on the embedded Fashion-MNIST, clients skewed by
 Dirichlet(0.5), some with contradicting labels, for growing T. The theorem bounds the smallest of
 the expected squared gradients; the mean over seeds stands for the expectation, and some twenty
-rounds of a run for all. The data are the
-same for all, so that the objective is. The same engine and ``appeal.objective`` as everywhere.
+rounds of a run for all of them. The data are the same for all, so that the objective is. The same
+engine and ``appeal.objective`` as everywhere.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
@@ -72,6 +73,11 @@ def gradient_norm(federation: Federation, model: Model, rho: Array) -> Callable[
     return jax.jit(squared)
 
 
+def _local_lr(total: int) -> float:
+    """η_l = 1/(√T τ)."""
+    return float(1 / (np.sqrt(total) * STEPS))
+
+
 def follow(total: int, seed: int) -> Path:
     """Train for T rounds with theorem 1's step sizes, and watch the gradient."""
     rng = np.random.default_rng(0)
@@ -81,7 +87,7 @@ def follow(total: int, seed: int) -> Path:
     model = mlp(784, (16,), 10, dropout=0.0)
     every = max(1, total // 20)
     training = Training(
-        total, COHORT, STEPS, BATCH, local_lr=1 / (np.sqrt(total) * STEPS),
+        total, COHORT, STEPS, BATCH, local_lr=_local_lr(total),
         server_lr=float(np.sqrt(STEPS * COHORT)), evaluate_every=every, block=every,
     )  # fmt: skip
     simulation = Simulation(
@@ -97,39 +103,27 @@ def follow(total: int, seed: int) -> Path:
 
 
 def convergence(
-    totals: Sequence[int] = TOTALS,
-    seeds: int = 3,
-    progress: Progress | None = None,
+    totals: Sequence[int] = TOTALS, seeds: int = 3, progress: Progress | None = None
 ) -> Finding:
-    """The smallest squared gradient falls with T, at least as fast as the theorem says."""
+    """The smallest squared gradient over T, beside the theorem's rate."""
     check_count("seeds", seeds, least=1)
     for total in totals:
         check_count("rounds", total, least=2)
     if len(set(totals)) < 2:
         raise InputError(f"rounds = {list(totals)}: want at least two different T, to fit a slope")
-    paths: dict[int, list[Path]] = {}
-    for i, total in enumerate(sorted(set(totals))):
-        paths[total] = [follow(total, seed) for seed in range(seeds)]
-        if progress:
-            progress("rounds", i + 1, len(set(totals)))
-    length = np.array(list(paths))
-    expected = {t: np.mean([p.squared_norms for p in own], axis=0) for t, own in paths.items()}
-    smallest = np.array([norms.min() for norms in expected.values()])
+    runs = _run_all(sorted(set(totals)), seeds, progress)
+    length = np.array(list(runs))
+    smallest = np.array([_expected(own).min() for own in runs.values()])
     fitted, height = np.polyfit(np.log(length), np.log(smallest), 1)
 
     def paint(figure: Figure) -> None:
         left, right = figure.subplots(1, 2)
-        for i, (total, norms) in enumerate(expected.items()):
-            left.plot(paths[total][0].rounds, norms, **line_style(i), label=f"T = {total}")
-        left.set(
-            xlabel="round t", ylabel="‖∇F̃(w_t)‖², mean of seeds", xscale="symlog", yscale="log"
-        )
-        left.legend(fontsize=7)
+        _paint_runs(left, runs)
         right.plot(length, smallest, "o", color=COLOURS[1], label="smallest")
         line = np.exp(height) * length**fitted
         right.plot(length, line, color=COLOURS[1], label=f"fitted slope {fitted:.2f}")
         bound = smallest[0] * (length / length[0]) ** RATE
-        right.plot(length, bound, color=COLOURS[0], ls="--", label="the theorem's slope −0.5")
+        right.plot(length, bound, color=COLOURS[0], ls="--", label=f"the theorem's slope {RATE}")
         right.set(xlabel="T", ylabel="smallest over t", xscale="log", yscale="log")
         right.legend(fontsize=8)
 
@@ -139,16 +133,48 @@ def convergence(
         f"T^{fitted:.2f}; the theorem's bound falls like T^{RATE}.",
         ("T", "η_l", "min_t ‖∇F̃(w_t)‖²"),
         [
-            (str(t), f"{1 / (np.sqrt(t) * STEPS):.4f}", f"{m:.2e}")
+            (str(t), f"{_local_lr(t):.4f}", f"{m:.2e}")
             for t, m in zip(length, smallest, strict=True)
         ],
-        {
-            "T": [t for t, own in paths.items() for p in own for _ in p.rounds],
-            "seed": [s for own in paths.values() for s, p in enumerate(own) for _ in p.rounds],
-            "round": [int(r) for own in paths.values() for p in own for r in p.rounds],
-            "squared_gradient": [
-                float(n) for own in paths.values() for p in own for n in p.squared_norms
-            ],
-        },
+        _columns(runs),
         paint,
     )
+
+
+def _run_all(totals: Sequence[int], seeds: int, progress: Progress | None) -> dict[int, list[Path]]:
+    """Every T with every seed."""
+    runs: dict[int, list[Path]] = {total: [] for total in totals}
+    done = 0
+    for total in totals:
+        for seed in range(seeds):
+            runs[total].append(follow(total, seed))
+            done += total
+            if progress:
+                progress("rounds", done, seeds * sum(totals))
+    return runs
+
+
+def _expected(own: Sequence[Path]) -> NDArray[np.float64]:
+    """E‖∇F̃(w_t)‖² at the rounds looked at, by the mean over seeds."""
+    return np.mean([path.squared_norms for path in own], axis=0)
+
+
+def _paint_runs(axis: Axes, runs: dict[int, list[Path]]) -> None:
+    """The squared gradient over the rounds of each T."""
+    for i, (total, own) in enumerate(runs.items()):
+        axis.plot(own[0].rounds, _expected(own), **line_style(i), label=f"T = {total}")
+    axis.set(xlabel="round t", ylabel="‖∇F̃(w_t)‖², mean of seeds")
+    axis.set(xscale="symlog", yscale="log")  # round 0 has no logarithm
+    axis.legend(fontsize=7)
+
+
+def _columns(runs: dict[int, list[Path]]) -> dict[str, list[Any]]:
+    """Every squared gradient that was measured, with its T, η_l, seed and round."""
+    rows = [
+        (total, _local_lr(total), seed, int(t), float(norm))
+        for total, own in runs.items()
+        for seed, path in enumerate(own)
+        for t, norm in zip(path.rounds, path.squared_norms, strict=True)
+    ]
+    names = ("T", "local_lr", "seed", "round", "squared_gradient")
+    return {name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}

@@ -1,7 +1,7 @@
 """What an experiment of the theory shows: a sentence, a table, numbers and a figure."""
 
 import csv
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,7 +29,7 @@ class Finding(NamedTuple):
     sentence: str
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
-    columns: dict[str, Sequence[Any]]
+    columns: Mapping[str, Sequence[Any]]
     draw: Callable[[Figure], None]
 
 

@@ -80,7 +80,7 @@ def slope(surrogate: Surrogate, away: Floats) -> Floats:
 
 
 def apart(draws: Draws, models: Models) -> Floats:
-    """W − θ̂_k, float[n, M], exact for the anchor."""
+    """How far each model is from each client, w − θ̂_k, float[n, M]; exact for the anchor."""
     means = draws.empirical
     anchor = np.take_along_axis(means, models.anchor[:, None], axis=1)
     return np.asarray(anchor - means + models.offset[:, None])

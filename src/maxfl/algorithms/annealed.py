@@ -1,0 +1,85 @@
+"""MaxFL with a temperature that falls: first near to everybody, then choosing whom to satisfy.
+
+    T_t = T_0 (T_1/T_0)^min(1, t/A),   q_k and the server's step as MaxFL's with T = T_t
+
+It differs from MaxFL in the temperature of round t. At T = 1 the sigmoid is wider than the losses
+of a well-trained model: all weights are near ¼ and the model is FedAvg's. At a low one a fresh
+model has no client within reach, and nothing moves. So T falls from the one to the other over the
+first A rounds. Ours, not the paper's; docs/reproduction.md has the runs that chose its numbers.
+"""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+from numpy.typing import ArrayLike
+
+from maxfl import appeal
+from maxfl.algorithms.contract import Algorithm, Client, Cohort, Server, Total, average
+from maxfl.algorithms.fedavg import BASE
+from maxfl.errors import check_number
+from maxfl.model import Params
+
+
+class Hyper(NamedTuple):
+    """Numbers of annealed MaxFL.
+
+    Attributes:
+        start: T_0.
+        temperature: T_1.
+        rounds: A, over which T falls.
+        epsilon: ε.
+    """
+
+    start: Any
+    temperature: Any
+    rounds: Any
+    epsilon: Any
+
+
+def init(params: Params, clients: int) -> Array:  # noqa: ARG001
+    """Rounds in which somebody took part: 0."""
+    return jnp.float32(0)
+
+
+def temperature(hyper: Hyper, done: Array) -> Array:
+    """T_t after ``done`` rounds."""
+    return hyper.start * (hyper.temperature / hyper.start) ** jnp.minimum(1.0, done / hyper.rounds)
+
+
+def weight(hyper: Hyper, server: Server, client: Client) -> Array:
+    """q_k at this round's temperature."""
+    now = temperature(hyper, server.state)
+    return appeal.weight(client.tuned_loss, client.requirement, now)
+
+
+def server(hyper: Hyper, server: Server, total: Total, cohort: Cohort) -> tuple[Params, Array]:  # noqa: ARG001
+    """Direction: Σ q_k Δ_k / (Σ q_k + ε), as MaxFL's."""
+    return average(total, hyper.epsilon), server.state + 1
+
+
+def maxfl_annealed(
+    start: ArrayLike = 1.0,
+    temperature: ArrayLike = 0.3,
+    rounds: ArrayLike = 100,
+    epsilon: ArrayLike = 1e-3,
+) -> Algorithm:
+    """MaxFL with a temperature that falls, so that more clients are satisfied.
+
+    Args:
+        start: T_0, the temperature at first.
+        temperature: T_1, the temperature in the end.
+        rounds: A, the rounds over which it falls.
+        epsilon: ε, added to the sum of the weights.
+    """
+    check_number("algorithm.start", start, above=0)
+    check_number("algorithm.temperature", temperature, above=0)
+    check_number("algorithm.rounds", rounds, above=0)
+    check_number("algorithm.epsilon", epsilon, least=0)
+    return BASE._replace(
+        name="maxfl-annealed",
+        hyper=Hyper(start, temperature, rounds, epsilon),
+        init=init,
+        weight=weight,
+        server=server,
+    )
