@@ -107,7 +107,7 @@ def minibatches(t, k, size):
         (maxfl.maxfl(0.7, 0.02), maxfl.everyone()),
         (maxfl.maxfl(0.7, 0.02), maxfl.opt_out(2)),
         (maxfl.maxfl(0.7, 0.02), maxfl.decline(2)),
-        (maxfl.maxfl_annealed(2.0, 0.5, 4, 0.02), maxfl.everyone()),
+        (maxfl.maxfl_annealed(2.0, 0.5, 4, 0.02, 1.0), maxfl.everyone()),
     ],
     ids=lambda value: getattr(value, "name", str(getattr(value, "rule", ""))),
 )
@@ -131,11 +131,12 @@ def test_many_rounds_agree_with_the_oracle(small, small_model, method, participa
         if method.name == "fedavg":
             params = oracle.fedavg_round(params, clients, cohort, batches, 0.2, 0.9)
         else:
-            # Annealed from 2 to ½ over 4 rounds: 2, √2, 1, √½, ½, ½.
-            halvings = min(step.t - 1, 4) / 2
-            width = 2.0 * 0.5**halvings if method.name == "maxfl-annealed" else 0.7
+            # Annealed from 2 to ½ over 4 rounds: 2, √2, 1, √½, ½, ½; steps shrink likewise.
+            annealed = method.name == "maxfl-annealed"
+            cooled = 0.5 ** (min(step.t - 1, 4) / 2) if annealed else 1.0
+            width = 2.0 * cooled if annealed else 0.7
             params = oracle.maxfl_round(
-                params, clients, rho, cohort, batches, 0.2, 0.9, 0.02, width
+                params, clients, rho, cohort, batches, 0.2, 0.9 * cooled, 0.02, width
             )
 
     step.t = 0

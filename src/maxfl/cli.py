@@ -2,8 +2,6 @@
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +10,7 @@ import jax
 import typer
 from rich.markup import escape
 
-from maxfl import data_command, theory_command
+from maxfl import data_command, paper_command, theory_command
 from maxfl.arguments import ConfigFile, Settings, note_unused, read_settings
 from maxfl.config import override, parse_setting, validate
 from maxfl.demo import run_demo
@@ -22,7 +20,7 @@ from maxfl.folders import user_cache
 from maxfl.layout import use_all_cores
 from maxfl.runs import SUMMARY, read_json, run
 from maxfl.sweep import expand, refuse_swept, run_sweep, sweep_tables
-from maxfl.terminal import bars, console, errors, show_summary
+from maxfl.terminal import announce, bars, console, errors, resumable, show_summary
 
 app = typer.Typer(
     help="Federated learning that keeps its clients: train the global model that most clients "
@@ -41,6 +39,7 @@ Resume = Annotated[
 ]
 
 app.add_typer(data_command.app, name="data", no_args_is_help=True)
+app.add_typer(paper_command.app, name="paper", no_args_is_help=True)
 app.add_typer(theory_command.app, name="theory", no_args_is_help=True)
 
 
@@ -78,7 +77,7 @@ def run_command(
     data_command.fetch_data([checked.data])
     folder = out or Path("runs") / config.stem
     simulation = build([checked])
-    with _resumable(folder), bars("starting") as shown:
+    with resumable(folder), bars("starting") as shown:
         settings = checked.model_dump(mode="json")
         run(simulation, folder, resume=resume, progress=shown.parts(0, 1), config=settings)
     rounds = checked.training.rounds
@@ -114,8 +113,8 @@ def sweep_command(
     note_unused(grid.configs)
     data_command.fetch_data([config.data for config in grid.configs])
     folder = out or Path("runs") / f"{config.stem}-sweep"
-    with _resumable(folder), bars("starting") as shown:
-        run_sweep(grid, folder, resume=resume, progress=shown.parts)
+    with resumable(folder), bars("starting") as shown:
+        run_sweep(grid, folder, resume=resume, progress=shown.parts, announce=announce)
     seeds = len({config.seed for config in grid.configs})
     spread = f", mean ± std over {seeds} seeds" if seeds > 1 else ""
     _show(folder, f"{len(grid.configs)} configurations{spread}")
@@ -128,7 +127,7 @@ def demo_command(
     resume: Resume = False,
 ) -> None:
     """MaxFL beside FedAvg on embedded Fashion-MNIST, with clients that may leave: two minutes."""
-    with _resumable(out):
+    with resumable(out):
         run_demo(out, setting or [], resume=resume)
 
 
@@ -143,23 +142,6 @@ def main() -> None:
     except InputError as error:
         errors.print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(2)
-
-
-@contextmanager
-def _resumable(folder: Path) -> Iterator[None]:
-    """Tell how to go on after Ctrl-C, a full disk, and whatever else the system refuses."""
-    try:
-        yield
-    except OSError as error:
-        raise InputError(
-            f"{error}. {folder} keeps what is done: make room or mend the cause, then add "
-            f"--resume to go on"
-        ) from error
-    except KeyboardInterrupt:
-        errors.print(
-            f"Interrupted. {escape(str(folder))} keeps what is done: add --resume to go on."
-        )
-        raise typer.Exit(130) from None
 
 
 def _show(folder: Path, title: str) -> None:

@@ -52,6 +52,16 @@ def group(configs: Sequence[RunConfig], *, mask_batches: bool | None = None) -> 
     return list(groups.values())
 
 
+def alike(groups: Sequence[Group]) -> list[list[int]]:
+    """Groups that differ in the data's seed only, and so share one program, by their numbers."""
+    queues: dict[RunConfig, list[int]] = {}
+    for number, members in enumerate(groups):
+        key = _without_numbers(members.configs[0], mask_batches=True)
+        key = key.model_copy(update={"data": key.data.model_copy(update={"seed": 0})})
+        queues.setdefault(key, []).append(number)
+    return list(queues.values())
+
+
 def build(configs: Sequence[RunConfig]) -> Simulation:
     """The simulation of one group."""
     first = configs[0]

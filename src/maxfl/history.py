@@ -104,6 +104,22 @@ class History(NamedTuple):
         """Share of clients that would take part in the next round, float[C, E]."""
         return self.mean(self.evaluation.willing, clients)
 
+    def metrics(self, clients: Group = "seen", model: Whose = "global") -> dict[str, Floats]:
+        """Every mean over clients by name, float[C, E] each."""
+        scores = self.scores(model)
+        shape = (len(self.lies), len(self.rounds))
+        return {
+            "test_accuracy": self.accuracy(clients, model),
+            "gm_appeal": self.gm_appeal(clients, "held-out", model),
+            "gm_appeal_training": self.gm_appeal(clients, "training", model),
+            "gm_appeal_literal": self.gm_appeal(clients, "literal", model),
+            "preferred_accuracy": self.preferred_accuracy(clients, "held-out", model),
+            "train_loss": self.mean(scores.train_loss, clients),
+            "test_loss": self.mean(scores.test_loss, clients),
+            "willing": self.willing_share(clients),
+            "solo_accuracy": np.broadcast_to(self.solo_accuracy(clients)[:, None], shape),
+        }
+
     def mean(self, values: Any, clients: Group = "seen") -> Floats:
         """Mean over the honest clients of a group, [C, ..., K] to [C, ...]; NaN if it is empty."""
         group = {

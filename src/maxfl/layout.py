@@ -41,6 +41,7 @@ def layout(
     *,
     devices: list[Any] | None = None,
     at_once: int | None = None,
+    most: tuple[int, int] | None = None,
 ) -> Layout:
     """Choose a layout.
 
@@ -55,6 +56,7 @@ def layout(
         clients: Number of clients that work at a time.
         devices: By default all of JAX's.
         at_once: Most clients or configurations vectorised on one device.
+        most: Configurations and clients that fit into its memory at once.
     """
     devices = jax.devices() if devices is None else devices
     n = len(devices)
@@ -63,7 +65,8 @@ def layout(
     mesh = jax.sharding.Mesh(np.array(devices).reshape(shape), (SWEEP, CLIENT))
     if at_once is None:
         at_once = 1 if devices[0].platform == "cpu" else 1024
-    return Layout(mesh, min(at_once, configurations), min(at_once, clients))
+    most = (configurations, clients) if most is None else most
+    return Layout(mesh, min(at_once, configurations, most[0]), min(at_once, clients, most[1]))
 
 
 def _idle(items: int, devices: int) -> float:

@@ -4,6 +4,7 @@ Usually that of a model which the client trains alone. ``Solo`` keeps only the m
 accuracy of those models, never the models, so memory does not grow with clients × model size.
 """
 
+import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -20,6 +21,20 @@ class Solo(NamedTuple):
     train_loss: Any
     test_loss: Any
     test_accuracy: Any
+
+
+class SoloResults:
+    """Solo results shared between runs, so that none is trained twice, nor by two at once."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._known: dict[Any, Solo] = {}
+
+    def get(self, key: Any, train: Callable[[], Solo]) -> Solo:
+        """The results known by this key, else those of ``train``. Hold the lock meanwhile."""
+        if key not in self._known:
+            self._known[key] = train()
+        return self._known[key]
 
 
 class Thresholds(NamedTuple):

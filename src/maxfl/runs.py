@@ -4,6 +4,7 @@ experiment.json      what is being run; written first, so that a folder is known
 checkpoint/          while the run goes on
 history.parquet      every evaluated round and client          (maxfl.tables)
 rounds.parquet       every round and asked client
+metrics.parquet      means over clients: every evaluated round, group of clients and metric
 clients.parquet      every client: size, requirement, solo results
 model.safetensors    the final global model
 summary.json         the final figures; written last, so a folder with it is finished
@@ -22,18 +23,20 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 
 from maxfl import tables
 from maxfl.checkpoint import Checkpoint, differences
 from maxfl.errors import InputError
 from maxfl.files import to_tensors, write_whole
 from maxfl.history import History
-from maxfl.requirement import Solo
+from maxfl.requirement import SoloResults
 from maxfl.simulation import Progress, Simulation
 from maxfl.summary import summarise
 
 EXPERIMENT, SUMMARY = "experiment.json", "summary.json"
-TABLES = ("history.parquet", "rounds.parquet", "clients.parquet")
+METRICS = "metrics.parquet"
+TABLES = ("history.parquet", "rounds.parquet", "clients.parquet", METRICS)
 MODEL = "model.safetensors"
 
 
@@ -45,7 +48,7 @@ def run(
     progress: Progress | None = None,
     numbers: Sequence[int] | None = None,
     values: Sequence[dict[str, Any]] | None = None,
-    known: dict[Any, Solo] | None = None,
+    known: SoloResults | None = None,
     config: Any = None,
 ) -> Path:
     """Train in a folder and write the results there.
@@ -80,7 +83,7 @@ def run(
         if not finished:
             began = time.monotonic()
             history = _train(simulation, checkpoint, progress, known)
-            _write_results(folder, simulation, history, numbers)
+            _write_results(folder, simulation, history, numbers, values)
             write_json(
                 folder / SUMMARY,
                 {
@@ -96,9 +99,17 @@ def run(
 
 @contextmanager
 def claimed(
-    folder: Path, description: dict[str, Any], *, resume: bool, results: Sequence[str]
+    folder: Path,
+    description: dict[str, Any],
+    *,
+    resume: bool,
+    results: Sequence[str],
+    last: str = SUMMARY,
 ) -> Iterator[bool]:
-    """Hold the folder for this experiment alone, or refuse. Gives whether it is finished."""
+    """Hold the folder for this experiment alone, or refuse. Gives whether it is finished.
+
+    It is finished once its ``last`` file is there, and then holds the ``results`` too.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         held = os.open(folder, os.O_RDONLY)
@@ -106,7 +117,7 @@ def claimed(
         raise InputError(f"can't use {folder} as a folder: {error.strerror}") from error
     try:
         _lock(held, folder)
-        yield _claim(folder, description, resume=resume, results=results)
+        yield _claim(folder, description, resume=resume, results=results, last=last)
     finally:
         os.close(held)
 
@@ -127,7 +138,7 @@ def _lock(held: int, folder: Path) -> None:
 
 
 def _claim(
-    folder: Path, description: dict[str, Any], *, resume: bool, results: Sequence[str]
+    folder: Path, description: dict[str, Any], *, resume: bool, results: Sequence[str], last: str
 ) -> bool:
     try:
         inside = {path.name for path in folder.iterdir()}
@@ -149,19 +160,19 @@ def _claim(
             + "; ".join(written[:5])
             + ". Choose another folder (--out); nothing was changed."
         )
-    state = "a finished" if SUMMARY in inside else "an unfinished"
+    state = "a finished" if last in inside else "an unfinished"
     if not resume:
         raise InputError(
             f"the folder {folder} already holds {state} run of this experiment: add --resume "
-            f"(resume=True) to {'see its figures' if SUMMARY in inside else 'go on'}, or choose "
+            f"(resume=True) to {'see its figures' if last in inside else 'go on'}, or choose "
             f"another folder"
         )
-    if SUMMARY in inside and (lost := [name for name in results if name not in inside]):
+    if last in inside and (lost := [name for name in results if name not in inside]):
         raise InputError(
             f"the run in {folder} was finished, but {', '.join(lost)} is gone: put it back, or "
             f"choose another folder"
         )
-    return SUMMARY in inside
+    return last in inside
 
 
 def machine() -> dict[str, Any]:
@@ -192,7 +203,7 @@ def _train(
     simulation: Simulation,
     checkpoint: Checkpoint,
     progress: Progress | None,
-    known: dict[Any, Solo] | None,
+    known: SoloResults | None,
 ) -> History:
     """All blocks, from the start or from the checkpoint."""
     if checkpoint.exists:
@@ -214,12 +225,18 @@ def _train(
 
 
 def _write_results(
-    folder: Path, simulation: Simulation, history: History, numbers: Sequence[int]
+    folder: Path,
+    simulation: Simulation,
+    history: History,
+    numbers: Sequence[int],
+    values: Sequence[dict[str, Any]],
 ) -> None:
+    seeds = np.broadcast_to(np.asarray(simulation.plan.seed), len(numbers))
     contents = (
         tables.history_table(history, numbers),
         tables.rounds_table(history, numbers),
         tables.clients_table(history, simulation.federation, numbers),
+        tables.metrics_table(history, numbers, seeds.tolist(), values),
     )
     for name, table in zip(TABLES, contents, strict=True):
         write_whole(folder / name, tables.to_parquet(table))

@@ -1,6 +1,7 @@
 """The engine's host side: check everything first, then run block after block."""
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -13,6 +14,7 @@ from maxfl.checks import check
 from maxfl.describe import describe
 from maxfl.errors import InputError, check_count
 from maxfl.federation import Federation
+from maxfl.footprint import fits, footprint, free_bytes
 from maxfl.history import History
 from maxfl.layout import CLIENT, SWEEP, layout
 from maxfl.memory import grown, rows_needed
@@ -21,7 +23,7 @@ from maxfl.optimisers import Optimiser, sgd
 from maxfl.participation import Participation, everyone
 from maxfl.plan import Plan, Training
 from maxfl.program import SKIP, run_block, start, train_alone
-from maxfl.requirement import Requirement, Solo, Thresholds, solo, thresholds
+from maxfl.requirement import Requirement, Solo, SoloResults, Thresholds, solo, thresholds
 from maxfl.robust import Robust
 from maxfl.spec import Asked, Data, Evaluation, SoloSpec, Spec, State
 
@@ -114,14 +116,23 @@ class Simulation:
         self.configurations = _count((given, _arrays(requirement._replace(rule=None))))
         if at_once is not None:
             check_count("at_once", at_once, least=1)
-        here = layout(self.configurations, training.cohort, devices=devices, at_once=at_once)
-        alone = layout(1, federation.clients, devices=devices, at_once=at_once)
+        largest = int(np.max(training.batch_size))
+        masks = bool(np.min(training.batch_size) < largest)
+        devices = jax.devices() if devices is None else devices
+        looks = 1 + -(-training.rounds // training.evaluate_every)
+        self.footprint = footprint(federation, model, algorithm, largest, looks)
+        most = fits(self.footprint, training.cohort, free_bytes(devices[0]))
+        here = layout(
+            self.configurations, training.cohort, devices=devices, at_once=at_once, most=most
+        )
+        alone = layout(
+            1, federation.clients, devices=devices, at_once=at_once,
+            most=fits(self.footprint, federation.clients, free_bytes(devices[0])),
+        )  # fmt: skip
         everywhere = jax.sharding.NamedSharding(here.mesh, jax.sharding.PartitionSpec())
         self._data = jax.device_put(
             Data(federation.train, federation.test, federation.decoding), everywhere
         )
-        largest = int(np.max(training.batch_size))
-        masks = bool(np.min(training.batch_size) < largest)
         self._spec = Spec(
             model=model,
             algorithm=algorithm._replace(hyper=None),
@@ -153,6 +164,19 @@ class Simulation:
         self._lies = self._liars()
 
     @property
+    def at_once(self) -> int:
+        """Configurations that run side by side, on all devices together."""
+        layout = self._spec.layout
+        return min(self.configurations, layout.configurations_at_once * layout.mesh.shape[SWEEP])
+
+    @property
+    def predicted_bytes(self) -> int:
+        """Memory that a device will need, predicted from shapes."""
+        own, layout = self.footprint, self._spec.layout
+        each = own.configuration + layout.clients_at_once * own.client
+        return own.data + layout.configurations_at_once * each
+
+    @property
     def personal(self) -> bool:
         """Whether clients use personal or tuned models, which are then measured too."""
         return self._spec.personal
@@ -168,22 +192,24 @@ class Simulation:
         return self.plan.training
 
     def prepare(
-        self, progress: Progress | None = None, known: dict[Any, Solo] | None = None
+        self, progress: Progress | None = None, known: SoloResults | None = None
     ) -> Prepared:
         """Let every client train alone, and derive the requirements.
 
         Solo models depend on the federation, the seed, η_l and b, but on no method. ``known`` holds
         those of earlier simulations and gains those of this one, so that none is trained twice.
         """
-        known = {} if known is None else known
+        known = SoloResults() if known is None else known
         numbers = self._numbers
         shared = self.federation.digest(), self._alone.model, self._alone.steps
         own = (a.tolist() for a in (numbers.seed, numbers.local_lr, numbers.batch_size))
         keys = [(*shared, *row) for row in zip(*own, strict=True)][: self.configurations]
-        for c, key in enumerate(keys):
-            if key not in known:
-                known[key] = self._train_alone(c, progress)
-        alone = jax.tree.map(lambda *rows: np.stack(rows), *(known[key] for key in keys))
+        with known.lock:
+            rows = [
+                known.get(key, partial(self._train_alone, c, progress))
+                for c, key in enumerate(keys)
+            ]
+        alone = jax.tree.map(lambda *parts: np.stack(parts), *rows)
         return Prepared(alone, self.demand(alone))
 
     def demand(self, alone: Solo) -> Thresholds:

@@ -3,20 +3,24 @@
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from threading import Event
 from typing import Any, NamedTuple
 
+import jax
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from maxfl.config import override_all, validate
 from maxfl.errors import InputError
-from maxfl.experiment import Group, build, group
+from maxfl.experiment import Group, alike, build, group
 from maxfl.files import write_whole
-from maxfl.requirement import Solo
+from maxfl.footprint import free_bytes
+from maxfl.requirement import SoloResults
 from maxfl.runs import SUMMARY, TABLES, claimed, machine, read_json, run, write_json
 from maxfl.settings import RunConfig
 from maxfl.simulation import Progress
 from maxfl.tables import to_parquet
+from maxfl.workers import share_out, stoppable
 
 
 class Grid(NamedTuple):
@@ -94,22 +98,54 @@ def run_sweep(
     *,
     resume: bool = False,
     progress: Callable[[int, int], Progress] | None = None,
+    announce: Callable[[str], None] | None = None,
 ) -> Path:
     """Run a sweep in a folder: groups below it, and the tables of all of them in it.
 
-    ``progress(group, groups)`` gives the progress callback of each group.
+    ``progress(group, groups)`` gives the progress callback of each group; ``announce`` is told how
+    the work is cut and what memory it will take.
     """
     groups = group(grid.configs)
     # Built once beforehand, so that every mistake shows before the first training.
     settings = [config.model_dump(mode="json") for config in grid.configs]
+    plans = [_foresee(members) for members in groups]
     description = {
         "configurations": {str(number): config for number, config in enumerate(settings)},
-        "groups": {str(g): build(members.configs).describe() for g, members in enumerate(groups)},
+        "groups": {str(g): plan.description for g, plan in enumerate(plans)},
     }
     with claimed(folder, description, resume=resume, results=TABLES) as finished:
         if not finished:
-            _run_groups(grid, groups, folder, settings, progress)
+            largest = max(plan.bytes for plan in plans)
+            if announce:
+                announce(_forecast(plans, largest))
+            _run_groups(grid, groups, folder, settings, progress, largest)
     return folder
+
+
+class _Plan(NamedTuple):
+    """What is known of a group before it runs: all that its result depends on, and its memory."""
+
+    description: dict[str, Any]
+    configurations: int
+    at_once: int
+    bytes: int
+
+
+def _foresee(members: Group) -> _Plan:
+    built = build(members.configs)
+    return _Plan(built.describe(), built.configurations, built.at_once, built.predicted_bytes)
+
+
+def _forecast(plans: Sequence[_Plan], largest: int) -> str:
+    """How the work is cut, in words."""
+    total = sum(plan.configurations for plan in plans)
+    at_once = max(plan.at_once for plan in plans)
+    free = free_bytes(jax.devices()[0])
+    return (
+        f"{total} configurations in {len(plans)} group{'s' if len(plans) > 1 else ''}, up to "
+        f"{at_once} at once; memory: at most about {largest / 1e9:.1f} of {free / 1e9:.0f} GB a "
+        f"device"
+    )
 
 
 def _run_groups(
@@ -118,24 +154,28 @@ def _run_groups(
     folder: Path,
     settings: Sequence[dict[str, Any]],
     progress: Callable[[int, int], Progress] | None,
+    largest: int,
 ) -> None:
     """One run folder after another, then the tables and the summary of all."""
-    entries: dict[int, Any] = {}
-    known: dict[Any, Solo] = {}
-    places = []
-    for g, members in enumerate(groups):
-        place = folder / "groups" / f"{g:04d}"
+    known, stop = SoloResults(), Event()
+    places = [folder / "groups" / f"{g:04d}" for g in range(len(groups))]
+
+    def run_one(g: int) -> None:
+        numbers, configs = groups[g]
         run(
-            build(members.configs),
-            place,
+            build(configs),
+            places[g],
             resume=True,
-            progress=progress(g, len(groups)) if progress else None,
-            numbers=members.numbers,
-            values=[grid.values[n] for n in members.numbers],
+            progress=stoppable(progress(g, len(groups)) if progress else None, stop),
+            numbers=numbers,
+            values=[grid.values[n] for n in numbers],
             known=known,
-            config=[settings[n] for n in members.numbers],
+            config=[settings[n] for n in numbers],
         )
-        places.append(place)
+
+    share_out(run_one, alike(groups), stop, largest)
+    entries: dict[int, Any] = {}
+    for members, place in zip(groups, places, strict=True):
         summary = read_json(place / SUMMARY)
         entries.update(zip(members.numbers, summary["configurations"], strict=True))
     _merge(folder, places)
@@ -148,7 +188,7 @@ def _merge(folder: Path, places: Sequence[Path]) -> None:
     for name in TABLES:
         parts = [pq.read_table(place / name) for place in places]
         # Personal methods have columns that others lack; those are empty there.
-        whole = pa.concat_tables(parts, promote_options="default")
+        whole = pa.concat_tables(parts, promote_options="permissive")
         write_whole(folder / name, to_parquet(whole))
 
 

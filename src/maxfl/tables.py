@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from maxfl.federation import Federation
-from maxfl.history import History
+from maxfl.history import Group, History, Whose
 
 
 def history_table(history: History, numbers: Sequence[int]) -> pa.Table:
@@ -48,6 +48,44 @@ def history_table(history: History, numbers: Sequence[int]) -> pa.Table:
             "personal_appeals_literal": history.satisfied("literal", "personal"),
         }
     return _table(columns)
+
+
+def metrics_table(
+    history: History, numbers: Sequence[int], seeds: Sequence[int], values: Sequence[dict[str, Any]]
+) -> pa.Table:
+    """One row per configuration, evaluated round, group of clients, model and metric.
+
+    Each swept setting has a column of its own, under its dotted name.
+    """
+    models: tuple[Whose, ...] = ("global", "personal") if history.has_personal else ("global",)
+    groups: tuple[Group, ...] = ("seen",) if history.is_seen.all() else ("seen", "unseen")
+    parts = [
+        _metric_rows(metric, value, numbers, history, clients, model)
+        for model in models
+        for clients in groups
+        for metric, value in history.metrics(clients, model).items()
+    ]
+    table = pa.concat_tables(parts)
+    place = np.searchsorted(np.asarray(numbers), table["configuration"].to_numpy())
+    table = table.add_column(1, "seed", pa.array(np.asarray(seeds, np.int64)[place]))
+    for name in dict.fromkeys(n for chosen in values for n in chosen if n != "seed"):
+        column = pa.array([chosen.get(name) for chosen in values])
+        table = table.append_column(name, column.take(pa.array(place)))
+    return table
+
+
+def _metric_rows(
+    metric: str, value: Any, numbers: Sequence[int], history: History, clients: str, model: str
+) -> pa.Table:
+    """A metric [C, E] as rows."""
+    count = value.size
+    words = {"clients": clients, "model": model, "metric": metric}
+    return pa.table({
+        "configuration": np.repeat(np.asarray(numbers, np.int32), len(history.rounds)),
+        "round": np.tile(history.rounds.astype(np.int32), len(numbers)),
+        **{name: pa.array([word] * count).dictionary_encode() for name, word in words.items()},
+        "value": np.asarray(value, np.float32).ravel(),
+    })  # fmt: skip
 
 
 def rounds_table(history: History, numbers: Sequence[int]) -> pa.Table:

@@ -3,9 +3,11 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import typer
 from rich import box
 from rich.console import Console
 from rich.markup import escape
@@ -21,6 +23,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from maxfl.errors import InputError
 from maxfl.simulation import Progress as Report
 
 console = Console()
@@ -40,6 +43,7 @@ class Bars:
         self._progress = progress
         self._task = progress.add_task(what, total=None)
         self._last_line = time.monotonic()
+        self._done: dict[int, float] = {}
 
     def parts(self, number: int, parts: int) -> Report:
         """Progress callback for part ``number`` (from 0) of ``parts``."""
@@ -50,7 +54,8 @@ class Bars:
             if stage == "resumed":
                 errors.print(f"{prefix}going on after round {done} of {total}", highlight=False)
             elif stage == "rounds":
-                at, end = number * total + done, parts * total
+                self._done[number] = done
+                at, end = sum(self._done.values()), parts * total
                 self._progress.update(self._task, description=label, completed=at, total=end)
                 left = self._progress.tasks[0].time_remaining
                 later = "" if left is None else f", about {left:.0f} s left"
@@ -70,6 +75,11 @@ class Bars:
             errors.print(line, highlight=False)
 
 
+def announce(line: str) -> None:
+    """Say something about the work ahead."""
+    errors.print(line, style="dim", highlight=False)
+
+
 @contextmanager
 def bars(what: str) -> Iterator[Bars]:
     """Show a progress bar with the time left."""
@@ -83,6 +93,23 @@ def bars(what: str) -> Iterator[Bars]:
         *columns, console=errors, transient=True, disable=not errors.is_terminal
     ) as progress:
         yield Bars(progress, what)
+
+
+@contextmanager
+def resumable(folder: Path) -> Iterator[None]:
+    """Tell how to go on after Ctrl-C, a full disk, and whatever else the system refuses."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"{error}. {folder} keeps what is done: make room or mend the cause, then add "
+            f"--resume to go on"
+        ) from error
+    except KeyboardInterrupt:
+        errors.print(
+            f"Interrupted. {escape(str(folder))} keeps what is done: add --resume to go on."
+        )
+        raise typer.Exit(130) from None
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """``maxfl theory``: the paper's appendix, drawn."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 from rich import box
@@ -39,7 +40,7 @@ def mean_estimation_command(
     draws: Draws = 10_000, variance: Variance = 1.0, seed: Seed = 0, out: Out = FOLDER
 ) -> None:
     """Two clients: GM-Appeal of FedAvg falls with heterogeneity, MaxFL's does not."""
-    _show(mean_estimation(variance, draws, seed), out)
+    show_finding(mean_estimation(variance, draws, seed), out)
 
 
 @app.command("surrogates")
@@ -47,7 +48,7 @@ def surrogates_command(
     draws: Draws = 10_000, variance: Variance = 1.0, seed: Seed = 0, out: Out = FOLDER
 ) -> None:
     """Two clients: convex surrogates change nothing, the sigmoid does."""
-    _show(surrogates(variance, draws, seed), out)
+    show_finding(surrogates(variance, draws, seed), out)
 
 
 @app.command("three-clients")
@@ -55,7 +56,7 @@ def three_clients_command(
     draws: Draws = 2_000, variance: Variance = 1.0, seed: Seed = 0, out: Out = FOLDER
 ) -> None:
     """Three clients: alike, all different, two against one."""
-    _show(three_clients(variance, draws, seed), out)
+    show_finding(three_clients(variance, draws, seed), out)
 
 
 @app.command("weight-curve")
@@ -66,7 +67,7 @@ def weight_curve_command(
     out: Out = FOLDER,
 ) -> None:
     """The weight of a client over its gap to the requirement."""
-    _show(weight_curve(temperature or (1.0, 0.3)), out)
+    show_finding(weight_curve(temperature or (1.0, 0.3)), out)
 
 
 @app.command("learning-rate")
@@ -77,7 +78,7 @@ def learning_rate_command(
     out: Out = FOLDER,
 ) -> None:
     """The adaptive step over the model: large where the objective is flat."""
-    _show(learning_rate(half_distance), out)
+    show_finding(learning_rate(half_distance), out)
 
 
 @app.command("convergence")
@@ -91,10 +92,30 @@ def convergence_command(
     """The gradient of MaxFL's objective over rounds, beside theorem 1's rate."""
     with bars("training") as shown:
         finding = convergence(rounds or TOTALS, seeds, shown.parts(0, 1))
-    _show(finding, out)
+    show_finding(finding, out)
 
 
-def _show(finding: Finding, folder: Path) -> None:
+class Shown(NamedTuple):
+    """A figure of the paper's theory: what it shows, and what makes it."""
+
+    what: str
+    make: Callable[[], tuple[Finding, ...]]
+
+
+FIGURES = {
+    "fig:incent": Shown("the weight of a client over its gap", lambda: (weight_curve((1.0,)),)),
+    "fig:mean": Shown(
+        "two clients estimate a mean: GM-Appeal, and other surrogates; lemmas A.1 to A.4",
+        lambda: (mean_estimation(), surrogates()),
+    ),
+    "fig:mean2": Shown("three clients estimate a mean", lambda: (three_clients(),)),
+    "fig:lrtheo": Shown("the theoretical learning rate", lambda: (learning_rate(2.0),)),
+    "theorem:1": Shown("convergence: the gradient over rounds", lambda: (convergence(),)),
+}
+"""The paper's theory by its names, for ``maxfl paper``."""
+
+
+def show_finding(finding: Finding, folder: Path) -> None:
     """Print what it shows, and write its files."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for heading in finding.headings:

@@ -1,15 +1,19 @@
-"""MaxFL with a temperature that falls: first near to everybody, then choosing whom to satisfy.
+"""MaxFL, annealed: first near to everybody, then choosing whom to satisfy, in ever smaller steps.
 
-    T_t = T_0 (T_1/T_0)^min(1, t/A),   q_k and the server's step as MaxFL's with T = T_t
+    T_t = T_0 (T_1/T_0)^min(1, t/A),   q_k = s(1 − s) with T = T_t
+    w ← w − η_g (T_t/T_0)^c · Σ q_k Δ_k / (Σ q_k + ε)
 
-It differs from MaxFL in the temperature of round t. At T = 1 the sigmoid is wider than the losses
-of a well-trained model: all weights are near ¼ and the model is FedAvg's. At a low one a fresh
-model has no client within reach, and nothing moves. So T falls from the one to the other over the
-first A rounds. Ours, not the paper's; docs/reproduction.md has the runs that chose its numbers.
+It differs from MaxFL in the temperature of round t, and in steps that shrink with it. At T = 1 the
+sigmoid is wider than the losses of a well-trained model: all weights are near ¼ and the model is
+FedAvg's. At a low one a fresh model has no client within reach, and whoever is close by chance is
+served for good. So T falls from the one to the other, large steps while it is high keep the choice
+open, and small ones at the end settle it; ε keeps a cohort of unreachable clients from undoing the
+others' work. Ours, not the paper's; docs/reproduction.md has the runs that chose its numbers.
 """
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 from numpy.typing import ArrayLike
@@ -29,12 +33,14 @@ class Hyper(NamedTuple):
         temperature: T_1.
         rounds: A, over which T falls.
         epsilon: ε.
+        cooling: c, how steps shrink with T.
     """
 
     start: Any
     temperature: Any
     rounds: Any
     epsilon: Any
+    cooling: Any
 
 
 def init(params: Params, clients: int) -> Array:  # noqa: ARG001
@@ -54,31 +60,36 @@ def weight(hyper: Hyper, server: Server, client: Client) -> Array:
 
 
 def server(hyper: Hyper, server: Server, total: Total, cohort: Cohort) -> tuple[Params, Array]:  # noqa: ARG001
-    """Direction: Σ q_k Δ_k / (Σ q_k + ε), as MaxFL's."""
-    return average(total, hyper.epsilon), server.state + 1
+    """Direction: (T_t/T_0)^c · Σ q_k Δ_k / (Σ q_k + ε)."""
+    step = (temperature(hyper, server.state) / hyper.start) ** hyper.cooling
+    direction = jax.tree.map(lambda u: step * u, average(total, hyper.epsilon))
+    return direction, server.state + 1
 
 
 def maxfl_annealed(
-    start: ArrayLike = 1.0,
-    temperature: ArrayLike = 0.3,
-    rounds: ArrayLike = 100,
-    epsilon: ArrayLike = 1e-3,
+    start: ArrayLike = 3.0,
+    temperature: ArrayLike = 0.1,
+    rounds: ArrayLike = 200,
+    epsilon: ArrayLike = 0.1,
+    cooling: ArrayLike = 0.5,
 ) -> Algorithm:
     """MaxFL with a temperature that falls, so that more clients are satisfied.
 
     Args:
         start: T_0, the temperature at first.
         temperature: T_1, the temperature in the end.
-        rounds: A, the rounds over which it falls.
+        rounds: A, the rounds over which it falls; best all of training.
         epsilon: ε, added to the sum of the weights.
+        cooling: c; steps shrink like the temperature to this power.
     """
     check_number("algorithm.start", start, above=0)
     check_number("algorithm.temperature", temperature, above=0)
     check_number("algorithm.rounds", rounds, above=0)
     check_number("algorithm.epsilon", epsilon, least=0)
+    check_number("algorithm.cooling", cooling, least=0)
     return BASE._replace(
         name="maxfl-annealed",
-        hyper=Hyper(start, temperature, rounds, epsilon),
+        hyper=Hyper(start, temperature, rounds, epsilon, cooling),
         init=init,
         weight=weight,
         server=server,

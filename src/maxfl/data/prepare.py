@@ -1,6 +1,7 @@
 """From the data section of a configuration to a federation."""
 
 import os
+import threading
 from functools import lru_cache
 from pathlib import Path
 
@@ -22,12 +23,28 @@ from maxfl.errors import InputError
 from maxfl.federation import Federation
 from maxfl.settings import DataConfig
 
+_LOCK = threading.Lock()
+"""Sweeps ask from several threads; each federation is made once."""
 PARTITION_STREAM = 0xDA7A
 """Keeps the partition's random numbers apart from everything else drawn with the same seed."""
 
 
 def prepare_federation(data: DataConfig, seed: int) -> Federation:
-    """Load the data, and split them over clients with a seed."""
+    """Load the data, and split them over clients with a seed.
+
+    The last few are kept, since the methods of a sweep meet the same ones.
+    """
+    with _LOCK:
+        return _prepare(data, seed, os.environ.get(VARIABLE), _changed(data.file))
+
+
+def _changed(file: Path | None) -> int | None:
+    """When a file was written last; None if there is none, which its loader will say."""
+    return file.stat().st_mtime_ns if file is not None and file.exists() else None
+
+
+@lru_cache(maxsize=4)
+def _prepare(data: DataConfig, seed: int, _variable: str | None, _file: int | None) -> Federation:
     rng = np.random.default_rng([seed, PARTITION_STREAM])
     dataset = _dataset(data, rng)
     return assemble(

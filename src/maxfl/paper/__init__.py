@@ -1,0 +1,1 @@
+"""The paper's tables and figures: declared, run, and shown beside what it prints."""

@@ -1,0 +1,307 @@
+"""The paper's experiments, every one, and the settings that it leaves open.
+
+Section "Experiments" and appendix "Experiment Details" of Cho et al., "Maximizing Global Model
+Appeal in Federated Learning", TMLR 2024. docs/reproduction.md says what was found.
+"""
+
+from maxfl.paper.declare import Column, Experiment, Method, Metric, Part, Settings, Study
+
+RATES = (0.1, 0.05, 0.01, 0.005, 0.001)
+WORK: dict[str, tuple[int, ...]] = {
+    "training.batch_size": (32, 64, 128),
+    "training.local_steps": (10, 30, 50),
+}
+GRID = {"training.local_lr": RATES, **WORK}
+"""The paper's: η_l η_g, b and τ, with η_g = 1."""
+SERVER_GRID = {"training.server_lr": (1.0, 2.0, 10.0, 20.0), **WORK}
+"""The same products η_l η_g for a fixed η_l, and so for a fixed requirement: with η_l = 0.005,
+they are 0.005, 0.01, 0.05 and 0.1."""
+
+FEDAVG = Method("FedAvg", {"algorithm.name": "fedavg"})
+FEDPROX = Method("FedProx", {"algorithm.name": "fedprox"})
+SCAFFOLD = Method("SCAFFOLD", {"algorithm.name": "scaffold"})
+PERFEDAVG = Method("Per-FedAvg", {"algorithm.name": "perfedavg"})
+PFEDME = Method("pFedMe", {"algorithm.name": "pfedme"})
+QFFL = Method("q-FFL", {"algorithm.name": "qffl"})
+QFFL_1 = Method("q-FFL, q = 1", {"algorithm.name": "qffl", "algorithm.q": 1.0})
+QFFL_10 = Method("q-FFL, q = 10", {"algorithm.name": "qffl", "algorithm.q": 10.0})
+MWFED = Method("MW-Fed", {"algorithm.name": "mwfed"})
+MAXFL = Method("MaxFL", {"algorithm.name": "maxfl"})
+ANNEALED = Method(
+    "MaxFL, annealed (ours)", {"algorithm.name": "maxfl-annealed"}, paced="algorithm.rounds"
+)
+
+IMAGES: Settings = {
+    "model.hidden": [64, 30],
+    "training.rounds": 200,
+    "requirement.steps": 100,
+}
+FMNIST: Settings = {
+    **IMAGES,
+    "data.source": "fashion-mnist",
+    "data.clients": 100,
+    "data.unseen": 100,
+    "data.samples": 200,
+    "data.partition": "dirichlet",
+    "data.alpha": 0.5,
+    "training.cohort": 5,
+}
+EMNIST: Settings = {
+    **IMAGES,
+    "data.source": "emnist-byclass",
+    "data.part": "test",
+    "data.clients": 500,
+    "data.unseen": 500,
+    "data.samples": 60,
+    "data.partition": "dirichlet",
+    "data.alpha": 0.05,
+    "training.cohort": 10,
+}
+CLUSTERS: Settings = {
+    **FMNIST,
+    "data.partition": "clusters",
+    "data.clusters": 5,
+    "data.samples": 300,
+    "training.local_lr": 0.005,
+}
+TWEETS: Settings = {
+    "data.source": "sent140-stand-in",
+    "data.vectors": "glove.6B.100d.top50k",
+    "data.clients": 162,
+    "data.unseen": 325,
+    "data.samples": 50,
+    "data.partition": "dirichlet",
+    "data.alpha": 0.5,
+    "model.hidden": [128, 86, 30],
+    "training.rounds": 200,
+    "training.cohort": 10,
+    "training.local_lr": 0.05,
+    "requirement.steps": 100,
+}
+EMNIST_PART = "EMNIST: only the publisher's test images, 116,323 of 814,255."
+STAND_IN = (
+    "STAND-IN for Sent140: 487 made-up users of 50 real tweets each and 100-d vectors; the paper "
+    "has 927 real users and 200-d vectors."
+)
+OPT_OUT: Settings = {"participation.rule": "opt-out", "participation.start": 10}
+LIES: Settings = {"adversary.inflation": 20.0, "adversary.noise": 0.1}
+TUNING: Settings = {"personal.tuning": 5}
+
+TYPICAL: Settings = {
+    "training.local_lr": 0.01, "training.batch_size": 32, "training.local_steps": 30,
+}  # fmt: skip
+TYPICAL_SERVER: Settings = {
+    "training.server_lr": 10.0, "training.batch_size": 32, "training.local_steps": 10,
+}  # fmt: skip
+TYPICAL_TWEETS: Settings = TYPICAL_SERVER | {"training.server_lr": 1.0}
+
+
+def _liars(share: float) -> Settings:
+    return {**OPT_OUT, **LIES, "adversary.share": share}
+
+
+def _maxfl(**numbers: float) -> Settings:
+    """Numbers of MaxFL, which other methods leave behind."""
+    return {"algorithm.name": "maxfl"} | {f"algorithm.{n}": v for n, v in numbers.items()}
+
+
+CLUSTER_PARTS = (
+    Part("FMNIST", CLUSTERS, TYPICAL_SERVER),
+    Part("Sent140", TWEETS, TYPICAL_TWEETS, STAND_IN),
+)
+
+OPT_OUT_STUDY = Study(
+    "opt-out",
+    (
+        Part("FMNIST", FMNIST | OPT_OUT, TYPICAL),
+        Part("EMNIST", EMNIST | OPT_OUT, TYPICAL, EMNIST_PART),
+    ),
+    (FEDAVG, FEDPROX, SCAFFOLD, PERFEDAVG, QFFL, MWFED, MAXFL, ANNEALED),
+    GRID,
+    "test_accuracy",
+)
+FEW_STUDY = Study(
+    "few",
+    (
+        Part(
+            "FMNIST",
+            {**FMNIST, **OPT_OUT, "training.cohort": 3, "participation.start": 5},
+            TYPICAL,
+        ),
+    ),
+    (FEDAVG, FEDPROX, SCAFFOLD, PERFEDAVG, PFEDME, MWFED, QFFL, MAXFL, ANNEALED),
+    GRID,
+    "test_accuracy",
+)
+LIARS_STUDY = Study(
+    "liars",
+    tuple(
+        Part(f"{name}, {share:.0%} liars".replace("%", " %"), data | _liars(share), TYPICAL)
+        for name, data in (("FMNIST", FMNIST), ("EMNIST", EMNIST))
+        for share in (0.1, 0.05)
+    ),
+    (MWFED, MAXFL, ANNEALED),
+    GRID,
+    "test_accuracy",
+)
+CLUSTERS_STUDY = Study(
+    "clusters",
+    CLUSTER_PARTS,
+    (FEDAVG, FEDPROX, SCAFFOLD, MWFED, QFFL_1, QFFL_10, MAXFL, ANNEALED),
+    SERVER_GRID,
+    "gm_appeal",
+)
+TUNED_STUDY = Study(
+    "tuned",
+    tuple(part._replace(settings=part.settings | TUNING) for part in CLUSTER_PARTS),
+    (FEDAVG, FEDPROX, SCAFFOLD, PERFEDAVG, MWFED, MAXFL, ANNEALED),
+    SERVER_GRID,
+    "gm_appeal",
+    "personal",
+)
+REQUIREMENT_STUDY = Study(
+    "requirement",
+    tuple(
+        Part(f"FMNIST, {steps} solo steps", CLUSTERS | {"requirement.steps": steps}, TYPICAL_SERVER)
+        for steps in (50, 100, 150)
+    ),
+    (FEDAVG, FEDPROX, MAXFL, ANNEALED),
+    SERVER_GRID,
+    "gm_appeal",
+)
+SYNTHETIC_STUDY = Study(
+    "synthetic",
+    tuple(
+        Part(
+            f"{share:.0%} training data".replace("%", " %"),
+            {
+                "data.source": "synthetic",
+                "data.partition": "by-owner",
+                "data.clients": 100,
+                "data.unseen": 100,
+                "data.train_share": share,
+                "model.hidden": [64, 30],
+                "training.rounds": 200,
+                "training.cohort": 5,
+                "training.local_lr": 0.005,
+            },
+            TYPICAL_SERVER,
+        )
+        for share in (0.4, 0.8)
+    ),
+    (FEDAVG, FEDPROX, MAXFL, ANNEALED),
+    SERVER_GRID,
+    "gm_appeal",
+)
+
+SENSITIVITY_STUDY = Study(
+    "sensitivity",
+    tuple(
+        Part(label, CLUSTERS | TYPICAL_SERVER | changes, {})
+        for label, changes in {
+            "as declared": {},
+            **{f"ε = {e}": _maxfl(epsilon=e) for e in (1e-4, 0.1, 1.0)},
+            **{f"temperature {t}": _maxfl(temperature=t) for t in (3.0, 0.3, 0.1)},
+            **{f"η_l = {r}": {"training.local_lr": r} for r in (0.1, 0.05, 0.01, 0.001)},
+            **{f"η_g = {r}": {"training.server_lr": r} for r in (1.0, 2.0)},
+            **{f"τ = {s}": {"training.local_steps": s} for s in (30, 50)},
+            "b = 128": {"training.batch_size": 128},
+            "m = 20": {"training.cohort": 20},
+            **{f"dropout {d}": {"model.dropout": d} for d in (0.0, 0.2)},
+            **{f"{n} samples a client": {"data.samples": n} for n in (50, 100)},
+            "30 % flipped, reversed": {"data.flipped": 0.3, "data.flip": "reverse"},
+            "30 % flipped, shifted": {"data.flipped": 0.3, "data.flip": "shift"},
+        }.items()
+    ),
+    (FEDAVG, MAXFL, ANNEALED),
+    {},
+    "gm_appeal",
+)
+
+
+def _columns(
+    study: Study, clients: tuple[str, ...], metrics: tuple[Metric, ...]
+) -> tuple[Column, ...]:
+    """Every combination, part after part."""
+    return tuple(
+        Column(part.label, group, metric, study.model)
+        for part in study.parts
+        for group in clients
+        for metric in metrics
+    )
+
+
+BOTH, SEEN, UNSEEN = ("seen", "unseen"), ("seen",), ("unseen",)
+FIVE = ("FedAvg", "FedProx", "SCAFFOLD", "MW-Fed", "MaxFL", "MaxFL, annealed (ours)")
+
+EXPERIMENTS = {
+    experiment.name: experiment
+    for experiment in (
+        Experiment(
+            "tab:testacc", "clients may leave after 10 rounds: accuracy and GM-Appeal",
+            OPT_OUT_STUDY, _columns(OPT_OUT_STUDY, BOTH, ("test_accuracy", "gm_appeal")),
+        ),
+        Experiment(
+            "fig:moti", "the same over rounds, FMNIST",
+            OPT_OUT_STUDY,
+            tuple(
+                Column("FMNIST", clients, metric)
+                for metric in ("gm_appeal", "test_accuracy")
+                for clients in BOTH
+            ),
+            drawn=True,
+        ),
+        Experiment(
+            "tab:testacc2", "3 clients a round, who may leave after 5 rounds (not printed)",
+            FEW_STUDY, _columns(FEW_STUDY, BOTH, ("test_accuracy", "gm_appeal")),
+        ),
+        Experiment(
+            "tab:byz", "5 % and 10 % of the clients lie",
+            LIARS_STUDY, _columns(LIARS_STUDY, BOTH, ("test_accuracy", "gm_appeal")),
+        ),
+        Experiment(
+            "fig:dnn", "clusters: GM-Appeal and preferred-model accuracy over rounds",
+            CLUSTERS_STUDY, _columns(CLUSTERS_STUDY, SEEN, ("gm_appeal", "preferred_accuracy")),
+            FIVE, drawn=True,
+        ),
+        Experiment(
+            "tab:unseen", "clusters: the same two for unseen clients",
+            CLUSTERS_STUDY, _columns(CLUSTERS_STUDY, UNSEEN, ("gm_appeal", "preferred_accuracy")),
+            FIVE,
+        ),
+        Experiment(
+            "tab:qfflseen", "clusters: against q-FFL, a fair method",
+            CLUSTERS_STUDY, _columns(CLUSTERS_STUDY, SEEN, ("gm_appeal", "preferred_accuracy")),
+            ("q-FFL, q = 1", "q-FFL, q = 10", "MaxFL", "MaxFL, annealed (ours)"),
+        ),
+        Experiment(
+            "fig:abl", "clusters: held-out against training loss over rounds",
+            CLUSTERS_STUDY, _columns(CLUSTERS_STUDY, SEEN, ("train_loss", "test_loss")),
+            ("MaxFL",), drawn=True,
+        ),
+        Experiment(
+            "tab:local", "clusters: after 5 tuning steps",
+            TUNED_STUDY, _columns(TUNED_STUDY, BOTH, ("gm_appeal",)),
+        ),
+        Experiment(
+            "tab:localPRA", "the same: preferred-model accuracy",
+            TUNED_STUDY, _columns(TUNED_STUDY, BOTH, ("preferred_accuracy",)),
+        ),
+        Experiment(
+            "tab:localiter", "clusters: requirements from 50, 100 and 150 solo steps",
+            REQUIREMENT_STUDY,
+            _columns(REQUIREMENT_STUDY, SEEN, ("gm_appeal", "preferred_accuracy")),
+        ),
+        Experiment(
+            "fig:syn", "synthetic data with 40 % and 80 % training data (not printed)",
+            SYNTHETIC_STUDY,
+            _columns(SYNTHETIC_STUDY, SEEN, ("gm_appeal", "preferred_accuracy")),
+            drawn=True,
+        ),
+        Experiment(
+            "sensitivity", "ours: how GM-Appeal moves with what the paper leaves open (clusters)",
+            SENSITIVITY_STUDY, _columns(SENSITIVITY_STUDY, BOTH, ("gm_appeal",)),
+        ),
+    )
+}  # fmt: skip
+"""By their names in the paper's source."""

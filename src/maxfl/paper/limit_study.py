@@ -1,0 +1,127 @@
+"""The limit of the clusters experiment, for every η_l of the grid: its solo models set the bar."""
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from maxfl.algorithms import fedavg
+from maxfl.config import override_all, validate
+from maxfl.data.prepare import prepare_federation
+from maxfl.files import write_whole
+from maxfl.model import mlp
+from maxfl.paper.catalogue import CLUSTERS, RATES
+from maxfl.paper.limit import Union, best_union, union_models
+from maxfl.paper.study import Stage
+from maxfl.plan import Training
+from maxfl.runs import claimed, machine, write_json
+from maxfl.simulation import Simulation
+
+TABLE, ABOUT = "limit.csv", "limit.json"
+LOOKS = {"quick": (250, 500, 1000), "full": (500, 1000, 2000, 4000)}
+"""After how many steps the central models are looked at; the best look counts."""
+
+
+class Row(NamedTuple):
+    """The limit for one η_l and seed.
+
+    Attributes:
+        local_lr: η_l of the solo models.
+        seed: Of the split and all draws.
+        solo_accuracy: Mean test accuracy of the seen clients' solo models.
+        clusters: The union that satisfies most seen clients, as "0 2 4".
+        seen: Its GM-Appeal among the seen clients.
+        unseen: Among the unseen ones.
+        everybody: GM-Appeal of the model of all clusters together, among the seen clients.
+    """
+
+    local_lr: float
+    seed: int
+    solo_accuracy: float
+    clusters: str
+    seen: float
+    unseen: float
+    everybody: float
+
+
+def run_limit(scale: str, seeds: int, folder: Path, stage: Stage, *, resume: bool) -> Path:
+    """Find the limit for every η_l and seed, and write it to a folder."""
+    description = {"study": "limit", "scale": scale, "seeds": seeds}
+    with claimed(folder, description, resume=resume, results=(TABLE,), last=ABOUT) as finished:
+        if not finished:
+            with stage("central models") as progress:
+                report = progress(0, 1)
+                rows = []
+                for seed in range(seeds):
+                    report("rounds", seed, seeds)
+                    rows += limits(seed, LOOKS[scale])
+                    report("rounds", seed + 1, seeds)
+            write_whole(folder / TABLE, _to_csv(rows))
+            write_json(folder / ABOUT, {**machine(), "scale": scale, "seeds": seeds})
+    return folder
+
+
+def limits(seed: int, looks: Sequence[int]) -> list[Row]:
+    """One row for each η_l. The central models do not depend on it, only what clients require."""
+    config = validate(override_all({}, CLUSTERS), "clusters")
+    federation = prepare_federation(config.data, seed)
+    model = mlp(784, config.model.hidden, federation.classes, config.model.dropout)
+    losses = union_models(federation, model, seed, looks)
+    alone = Simulation(
+        federation, model, fedavg(), Training(local_lr=RATES), seed=[seed] * len(RATES)
+    ).prepare()
+    rows = []
+    for rate, bar, accuracy in zip(
+        RATES, alone.thresholds.test, alone.solo.test_accuracy, strict=True
+    ):
+        found = [best_union(u, own, bar, federation.seen) for u, own in losses.items()]
+        best = max(found, key=lambda union: union.seen)
+        everybody = max(found, key=lambda union: len(union.clusters))
+        solo = float(np.mean(accuracy[: federation.seen]))
+        rows.append(_row(rate, seed, solo, best, everybody))
+    return rows
+
+
+def _row(rate: float, seed: int, solo: float, best: Union, everybody: Union) -> Row:
+    clusters = " ".join(map(str, best.clusters))
+    shares = (round(x, 4) for x in (best.seen, best.unseen, everybody.seen))
+    return Row(rate, seed, round(solo, 4), clusters, *shares)
+
+
+def _to_csv(rows: Sequence[Row]) -> bytes:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(Row._fields)
+    writer.writerows(rows)
+    return text.getvalue().encode()
+
+
+def read_limit(folder: Path) -> list[Row]:
+    """The rows of a finished folder."""
+    with (folder / TABLE).open(encoding="utf-8") as file:
+        return [
+            Row(float(r["local_lr"]), int(r["seed"]), float(r["solo_accuracy"]), r["clusters"],
+                float(r["seen"]), float(r["unseen"]), float(r["everybody"]))
+            for r in csv.DictReader(file)
+        ]  # fmt: skip
+
+
+def limit_headings() -> list[str]:
+    """Of the table for people."""
+    limit = ("limit, seen", "limit, unseen", "all clusters, seen")
+    return ["η_l", "solo accuracy, %", *limit, "clusters satisfied"]
+
+
+def limit_rows(rows: Sequence[Row]) -> list[list[str]]:
+    """Means over seeds for each η_l, as text."""
+    found = []
+    for rate in dict.fromkeys(row.local_lr for row in rows):
+        own = [row for row in rows if row.local_lr == rate]
+        solo = 100 * np.mean([row.solo_accuracy for row in own])
+        shares = [np.mean([getattr(r, f) for r in own]) for f in ("seen", "unseen", "everybody")]
+        unions = dict.fromkeys(f"{{{r.clusters.replace(' ', ', ')}}}" for r in own)
+        found.append([f"{rate}", f"{solo:.1f}", *(f"{s:.2f}" for s in shares), "; ".join(unions)])
+    return found

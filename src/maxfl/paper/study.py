@@ -1,0 +1,254 @@
+"""Run a study: search every method's grid on validation data, then run its best point on test data.
+
+<folder>/search/          the sweep over the grids (``full`` only), on validation data
+<folder>/final/           the chosen points, on test data
+<folder>/search.parquet   the search's final figures, seen clients
+<folder>/results.parquet  the final runs' figures: part, method, seed, round, clients, metric, value
+<folder>/study.json       what was chosen, on which machine, in what time; written last
+"""
+
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from maxfl.config import override, override_all, validate
+from maxfl.errors import InputError
+from maxfl.files import write_whole
+from maxfl.paper.declare import Method, Part, Settings, Study
+from maxfl.runs import METRICS, SUMMARY, claimed, machine, read_json, write_json
+from maxfl.settings import DataConfig, RunConfig
+from maxfl.simulation import Progress
+from maxfl.sweep import Grid, run_sweep
+from maxfl.tables import to_parquet
+
+RESULTS, SEARCH, ABOUT = "results.parquet", "search.parquet", "study.json"
+KEPT = ("gm_appeal", "gm_appeal_training", "test_accuracy", "preferred_accuracy", "train_loss",
+        "test_loss", "solo_accuracy")  # fmt: skip
+"""Metrics that the compact files have; those of all rounds and clients are in the sweeps."""
+
+Stage = Callable[[str], AbstractContextManager[Callable[[int, int], Progress]]]
+"""Shows the progress of a stage by name."""
+
+
+class Scale(NamedTuple):
+    """How much of the paper's protocol is run.
+
+    Attributes:
+        name: quick or full.
+        seeds: How many.
+        rounds: T; None for the paper's.
+        search: Whether hyper-parameters are searched; else the part's typical ones are taken.
+        every: Rounds between two evaluations.
+    """
+
+    name: str
+    seeds: int
+    rounds: int | None
+    search: bool
+    every: int
+
+    @property
+    def words(self) -> str:
+        """For people: what differs from the paper's protocol."""
+        seeds = f"{self.seeds} seed{'s' if self.seeds > 1 else ''}"
+        if self.search:
+            return (
+                f"{self.name}: {seeds}, hyper-parameters chosen on validation data, never on test"
+            )
+        rounds = "" if self.rounds is None else f"{self.rounds} rounds instead of 200, "
+        return f"{self.name}: {rounds}{seeds}, one point of the grid for all methods, no search"
+
+
+SCALES = {
+    "quick": Scale("quick", seeds=2, rounds=40, search=False, every=10),
+    "full": Scale("full", seeds=3, rounds=None, search=True, every=10),
+}
+
+
+def run_study(
+    study: Study,
+    scale: Scale,
+    folder: Path,
+    stage: Stage,
+    *,
+    resume: bool = False,
+    announce: Callable[[str], None] | None = None,
+) -> Path:
+    """Run a study in a folder, or take it up there; see ``run_sweep`` for ``announce``."""
+    description = {"study": study.name, **scale._asdict(), "plan": _plain(study)}
+    with claimed(folder, description, resume=resume, results=(RESULTS,), last=ABOUT) as finished:
+        if not finished:
+            began = time.monotonic()
+            searches = scale.search and study.grid
+            chosen = _search(study, scale, folder, stage, announce) if searches else _typical(study)
+            grid = _final_grid(study, scale, chosen)
+            with stage("final runs") as progress:
+                run_sweep(grid, folder / "final", resume=True, progress=progress, announce=announce)
+            _write(folder / RESULTS, _compact(folder / "final"))
+            write_json(
+                folder / ABOUT, _about(study, scale, chosen, folder, time.monotonic() - began)
+            )
+    return folder
+
+
+def data_of(part: Part) -> DataConfig:
+    """The data that a part needs."""
+    return validate(override_all({}, part.settings), part.label).data
+
+
+def _plain(study: Study) -> Any:
+    """The declaration as JSON knows it."""
+    parts = {part.label: part.settings | {"typical": part.typical} for part in study.parts}
+    methods = {method.label: method.settings for method in study.methods}
+    grid = {key: list(values) for key, values in study.grid.items()}
+    return {"parts": parts, "methods": methods, "grid": grid}
+
+
+Chosen = dict[tuple[str, str], Settings]
+"""The point of the grid taken for each (part, method)."""
+
+
+def _typical(study: Study) -> Chosen:
+    pairs = itertools.product(study.parts, study.methods)
+    return {(part.label, method.label): part.typical for part, method in pairs}
+
+
+def _search(
+    study: Study,
+    scale: Scale,
+    folder: Path,
+    stage: Stage,
+    announce: Callable[[str], None] | None,
+) -> Chosen:
+    """The best point of every method's grid, by the mean over seeds on validation data."""
+    points = [
+        dict(zip(study.grid, v, strict=True)) for v in itertools.product(*study.grid.values())
+    ]
+    at_end: Settings = {"data.evaluate_on": "validation", **_last_only(scale, study)}
+    cases = [
+        case(part, method, point, at_end, seed)
+        for part, method, point, seed in itertools.product(
+            study.parts, study.methods, points, range(scale.seeds)
+        )
+    ]
+    with stage("search") as progress:
+        run_sweep(
+            _grid(cases), folder / "search", resume=True, progress=progress, announce=announce
+        )
+    found = _compact(folder / "search", last=True)
+    _write(folder / SEARCH, found)
+    return {
+        (part.label, method.label): best(study, found, part.label, method.label, points)
+        for part, method in itertools.product(study.parts, study.methods)
+    }
+
+
+def best(
+    study: Study, found: pa.Table, part: str, method: str, points: Sequence[Settings]
+) -> Settings:
+    """The point with the largest mean of the study's metric; ties by the preferred model's."""
+    own = found.filter((pc.field("part") == part) & (pc.field("method") == method))
+
+    def mean(point: Settings, metric: str) -> float:
+        rows = (pc.field("metric") == metric) & (pc.field("model") == study.model)
+        for key, value in point.items():
+            rows = rows & (pc.field(key) == value)
+        values = own.filter(rows & (pc.field("clients") == "seen"))["value"].to_numpy()
+        # A run that diverged has no figure; a point with such a run is not taken.
+        return float(values.mean()) if len(values) and np.isfinite(values).all() else -np.inf
+
+    scores = [(mean(p, study.chosen_by), mean(p, "preferred_accuracy")) for p in points]
+    if max(scores)[0] == -np.inf:
+        raise InputError(f"{study.name}: every configuration of {method} on {part} diverged")
+    return dict(points[scores.index(max(scores))])
+
+
+def _final_grid(study: Study, scale: Scale, chosen: Chosen) -> Grid:
+    more: Settings = {"training.evaluate_every": scale.every, "training.block": 50}
+    if scale.rounds is not None:
+        more["training.rounds"] = scale.rounds
+    return _grid([
+        case(part, method, chosen[part.label, method.label], more, seed)
+        for part, method, seed in itertools.product(
+            study.parts, study.methods, range(scale.seeds)
+        )
+    ])  # fmt: skip
+
+
+def _last_only(scale: Scale, study: Study) -> Settings:
+    """Evaluate the final model only."""
+    rounds = scale.rounds or study.parts[0].settings["training.rounds"]
+    return {
+        "training.rounds": rounds, "training.evaluate_every": rounds, "training.block": rounds,
+    }  # fmt: skip
+
+
+class Case(NamedTuple):
+    """One run: what is special about it, and its configuration."""
+
+    values: Settings
+    config: RunConfig
+
+
+def case(part: Part, method: Method, point: Settings, more: Settings, seed: int) -> Case:
+    """A method on a part, at a point of its grid."""
+    labels = {"part": part.label, "method": method.label}
+    settings = {**part.settings, **point, **more, "seed": seed}
+    # The method last: another name leaves behind the numbers that only the part's own one knows.
+    nested = override_all(override_all({}, settings), method.settings)
+    if method.paced:
+        nested = override(nested, method.paced, nested["training"]["rounds"])
+    where = f"{part.label}, {method.label}"
+    return Case({**labels, **point, "seed": seed}, validate(nested, where))
+
+
+def _grid(cases: Sequence[Case]) -> Grid:
+    return Grid([case.values for case in cases], [case.config for case in cases])
+
+
+def _compact(folder: Path, *, last: bool = False) -> pa.Table:
+    """The figures of a sweep that tables and drawings need."""
+    table = pq.read_table(folder / METRICS)
+    wanted = pc.field("metric").isin(KEPT)
+    if last:
+        rounds = pc.max(table["round"]).as_py()
+        wanted = wanted & (pc.field("round") == rounds) & (pc.field("clients") == "seen")
+    return table.filter(wanted).drop_columns(["configuration"])
+
+
+def _about(
+    study: Study, scale: Scale, chosen: Chosen, folder: Path, seconds: float
+) -> dict[str, Any]:
+    """What people want to know of a finished study."""
+    summary = read_json(folder / "final" / SUMMARY)["configurations"]
+    data = {entry["values"]["part"]: entry["data"] for entry in summary}
+    notes = [
+        f"{entry['values']['part']}, {entry['values']['method']}, seed {entry['values']['seed']}: "
+        + ("diverged" if entry["diverged"] else f"stalled from round {entry['stalled_from_round']}")
+        for entry in summary
+        if entry["diverged"] or entry["stalled_from_round"]
+    ]
+    return {
+        "study": study.name,
+        **machine(),
+        "scale": scale.words,
+        "seconds": round(seconds, 1),
+        "data": data,
+        "chosen": {
+            part.label: {m.label: chosen[part.label, m.label] for m in study.methods}
+            for part in study.parts
+        },
+        "notes": notes,
+    }
+
+
+def _write(path: Path, table: pa.Table) -> None:
+    write_whole(path, to_parquet(table))

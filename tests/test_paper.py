@@ -1,0 +1,274 @@
+"""The paper's experiments: declarations, choice, comparison, and whole studies cut short."""
+
+import csv
+from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import maxfl
+from maxfl.errors import InputError
+from maxfl.paper.catalogue import EXPERIMENTS
+from maxfl.paper.compare import compare
+from maxfl.paper.declare import Column, Experiment, Method, Part, Study
+from maxfl.paper.draw import draw
+from maxfl.paper.limit import best_union, cluster_of, union_models
+from maxfl.paper.results import Outcome, kept, printed, read
+from maxfl.paper.study import ABOUT, SCALES, best, case, run_study
+
+PRINTED = Path(maxfl.__file__).parent / "paper/printed.csv"
+
+
+def test_every_experiment_is_declared_as_the_settings_want_it():
+    for study in {e.study.name: e.study for e in EXPERIMENTS.values()}.values():
+        points = [dict(zip(study.grid, v, strict=True)) for v in product(*study.grid.values())]
+        assert len(points) in (1, 36, 45)
+        for part, method in product(study.parts, study.methods):
+            for point in (part.typical, points[0], points[-1]):
+                config = case(part, method, point, {}, 0).config
+                assert config.training.rounds == 200
+            if method.paced:
+                assert config.algorithm.numbers["rounds"] == 200
+            # The product of the rates is one that the paper searched.
+            rates = {config.training.local_lr * p.get("training.server_lr", 1.0) for p in points}
+            if "training.server_lr" in study.grid and part.label == "FMNIST":
+                assert sorted(rates) == pytest.approx([0.005, 0.01, 0.05, 0.1])
+
+
+def test_every_printed_figure_has_its_place():
+    with PRINTED.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    places = [
+        (name, method, column)
+        for name, e in EXPERIMENTS.items()
+        for (method, column) in printed(e)
+        if method in e.shown
+    ]
+    assert len(places) == len(set(places)) == len(rows) == 214
+
+
+def test_some_printed_figures():
+    seen = Column("FMNIST", "seen", "test_accuracy")
+    table = printed(EXPERIMENTS["tab:testacc"])
+    assert table["MaxFL", seen] == (70.86, 2.18)
+    assert table["FedAvg", seen] == (43.7, 0.02)
+    unseen = printed(EXPERIMENTS["tab:unseen"])
+    assert unseen["MaxFL", Column("Sent140", "unseen", "gm_appeal")] == (0.43, 0.05)
+    assert printed(EXPERIMENTS["fig:syn"]) == {}
+
+
+PART = Part("toy", {}, {})
+STUDY = Study("toy", (PART,), (Method("A", {}), Method("B", {})), {"x": (1, 2, 3)}, "gm_appeal")
+
+
+def found(rows):
+    """A search's table of (method, x, seed, metric, value)."""
+    names = ("method", "x", "seed", "metric", "value")
+    columns = {
+        name: list(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)
+    }
+    count = len(rows)
+    return pa.table({
+        "part": ["toy"] * count, "clients": ["seen"] * count, "model": ["global"] * count,
+        **columns,
+    })  # fmt: skip
+
+
+def test_the_best_point_is_that_of_the_largest_mean():
+    values = {1: (0.2, 0.4), 2: (0.1, 0.7), 3: (0.9, np.nan)}  # 3 diverged once
+    rows = [
+        ("A", x, seed, metric, value)
+        for x, pair in values.items()
+        for seed, value in enumerate(pair)
+        for metric in ("gm_appeal", "preferred_accuracy")
+    ]
+    points = [{"x": x} for x in values]
+    assert best(STUDY, found(rows), "toy", "A", points) == {"x": 2}
+    tied = [
+        (m, x, s, metric, 0.0 if metric == "gm_appeal" else float(x)) for m, x, s, metric, _ in rows
+    ]
+    assert best(STUDY, found(tied), "toy", "A", points) == {"x": 3}, "ties by preferred accuracy"
+    with pytest.raises(InputError, match="every configuration of A on toy diverged"):
+        best(STUDY, found([(*row[:4], np.nan) for row in rows]), "toy", "A", points)
+
+
+def outcome(figures):
+    """A finished study of {method: (figure of each seed)} for one column of tab:unseen."""
+    rows = [(m, s, v) for m, values in figures.items() for s, v in enumerate(values)]
+    methods, seeds, values = zip(*rows, strict=True)
+    count = len(rows)
+    words = {"part": "FMNIST", "clients": "unseen", "model": "global", "metric": "gm_appeal"}
+    table = pa.table({
+        "method": methods, "seed": seeds, "value": np.array(values, np.float32),
+        "round": [200] * count, **{k: [w] * count for k, w in words.items()},
+    })  # fmt: skip
+    about = {
+        "data": {"FMNIST": "toy data"},
+        "chosen": {"FMNIST": {}},
+        "scale": "a toy",
+        "notes": [],
+    }
+    return Outcome(table, about, "nowhere")
+
+
+def only_appeal(name):
+    experiment = EXPERIMENTS[name]
+    return experiment._replace(
+        columns=tuple(c for c in experiment.columns if c.metric == "gm_appeal")
+    )
+
+
+def test_ours_stands_above_the_papers_and_an_equal_order_is_said():
+    (table,) = compare(
+        only_appeal("tab:unseen"), outcome({"FedAvg": (0.1, 0.3), "MaxFL": (0.5, 0.5)})
+    )
+    assert table.rows == [
+        ["FedAvg", "0.20 ± 0.14"], ["   paper", "0.08 ± 0.01"],
+        ["MaxFL", "0.50 ± 0.00"], ["   paper", "0.55 ± 0.00"],
+    ]  # fmt: skip
+    assert table.remarks == ["unseen, GM-Appeal: the same order as in the paper."]
+
+
+@pytest.mark.parametrize(("maxfl_figures", "near"), [((0.5, 0.5), False), ((0.5, 0.79), True)])
+def test_another_order_is_said_plainly(maxfl_figures, near):
+    figures = {"FedAvg": (0.6, 0.7), "MaxFL": maxfl_figures}
+    (table,) = compare(only_appeal("tab:unseen"), outcome(figures))
+    (remark,) = table.remarks
+    assert "THE ORDER DIFFERS: here FedAvg is first (0.65), in the paper MaxFL" in remark
+    assert ("no more apart than seeds are" in remark) == near
+    assert "here FedAvg > MaxFL; in the paper MaxFL > FedAvg" in remark
+
+
+TINY = Study(
+    "tiny",
+    (
+        Part(
+            "toy",
+            {
+                "data.clients": 6, "data.unseen": 2, "data.samples": 20, "training.rounds": 4,
+                "training.cohort": 2, "requirement.steps": 5, "model.hidden": [8],
+            },
+            {"training.local_lr": 0.1},
+        ),
+    ),
+    (Method("FedAvg", {"algorithm.name": "fedavg"}), Method("MaxFL", {"algorithm.name": "maxfl"})),
+    {"training.local_lr": (0.1, 0.01), "training.local_steps": (1, 2)},
+    "test_accuracy",
+)  # fmt: skip
+FULL = SCALES["full"]._replace(seeds=2, every=2)
+
+
+class CutOffError(Exception):
+    """Stands for Ctrl-C, a full disk, a killed process."""
+
+
+def stages(cut_off=None, seen=None):
+    """Progress of a study that may be cut off in a stage."""
+
+    @contextmanager
+    def stage(name):
+        def parts(group, groups):
+            def report(what, *_):
+                if seen is not None:
+                    seen.append((name, group))
+                if name == cut_off and group == groups - 1 and what == "rounds":
+                    raise CutOffError
+
+            return report
+
+        yield parts
+
+    return stage
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """A study that was never cut off."""
+    folder = tmp_path_factory.mktemp("paper") / "whole"
+    return run_study(TINY, FULL, folder, stages())
+
+
+def test_a_study_searches_on_validation_data_and_reports_test_data(tiny):
+    search = pq.read_table(tiny / "search/metrics.parquet")
+    assert len(set(search["configuration"].to_pylist())) == 2 * 4 * 2
+    about = maxfl.runs.read_json(tiny / ABOUT)
+    chosen = about["chosen"]["toy"]["MaxFL"]
+    assert chosen in [
+        {"training.local_lr": a, "training.local_steps": b} for a in (0.1, 0.01) for b in (1, 2)
+    ]
+    settings = maxfl.runs.read_json(tiny / "search/experiment.json")["configurations"].values()
+    assert {s["data"]["evaluate_on"] for s in settings} == {"validation"}
+    settings = maxfl.runs.read_json(tiny / "final/experiment.json")["configurations"].values()
+    assert {s["data"]["evaluate_on"] for s in settings} == {"test"}
+    table = pq.read_table(tiny / "results.parquet")
+    assert set(table["round"].to_pylist()) == {0, 2, 4}
+    assert table.column_names[:6] == ["seed", "round", "clients", "model", "metric", "value"]
+
+
+@pytest.mark.parametrize("stage", ["search", "final runs"])
+def test_a_study_that_was_cut_off_goes_on(tiny, tmp_path, stage):
+    folder = tmp_path / "cut"
+    with pytest.raises(CutOffError):
+        run_study(TINY, FULL, folder, stages(cut_off=stage))
+    with pytest.raises(InputError, match="an unfinished run"):
+        run_study(TINY, FULL, folder, stages())
+    with pytest.raises(InputError, match="holds no finished study"):
+        read(folder)
+    seen = []
+    run_study(TINY, FULL, folder, stages(seen=seen), resume=True)
+    assert ("search", 0) not in seen, "what was finished is not run again"
+    for name in ("search.parquet", "results.parquet"):
+        assert pq.read_table(folder / name).equals(pq.read_table(tiny / name))
+
+
+def test_another_study_does_not_get_the_folder(tiny):
+    with pytest.raises(InputError, match="differs in seeds"):
+        run_study(TINY, FULL._replace(seeds=3), tiny, stages(), resume=True)
+
+
+def test_a_study_is_drawn(tiny, tmp_path):
+    columns = (Column("toy", "seen", "gm_appeal"), Column("toy", "seen", "test_accuracy"))
+    experiment = Experiment("fig:toy", "a toy", TINY, columns, drawn=True)
+    draw(experiment, read(tiny), tmp_path / "toy.png")
+    assert (tmp_path / "toy.png").stat().st_size > 10_000
+    tables = compare(experiment, read(tiny))
+    assert [row[0] for row in tables[0].rows] == ["FedAvg", "MaxFL"]
+
+
+def test_what_is_kept_is_whole():
+    folders = [p.parent for p in kept("").glob("*/" + ABOUT)]
+    assert folders
+    studies = {e.study.name: e for e in EXPERIMENTS.values()}
+    for folder in folders:
+        outcome = read(folder)
+        assert outcome.about["scale"].startswith("full")
+        experiment = studies[folder.name]
+        for part in outcome.parts:
+            for method in outcome.about["chosen"][part]:
+                column = next(c for c in experiment.columns if c.part == part)
+                assert len(outcome.final(method, column)) == 3
+
+
+def blobs(shift):
+    """A client whose labels 0 and 1, or 2 and 3, sit around two points."""
+    y = np.arange(40) % 2
+    x = np.eye(2)[y] * 2 + np.random.default_rng(shift).normal(size=(40, 2)) * 0.1
+    return np.hstack([x, np.full((40, 1), float(shift % 2))]), y + 2 * (shift % 2)
+
+
+def test_the_limit_of_two_clusters():
+    clients = [blobs(k) for k in range(6)]
+    fed = maxfl.Federation.from_clients(clients, clients, unseen=2)
+    np.testing.assert_array_equal(cluster_of(fed), [0, 1, 0, 1, 0, 1])
+    models = union_models(fed, maxfl.mlp(3, (8,), 4), 0, (50, 400))
+    assert set(models) == {(0,), (1,), (0, 1)}
+    bar = np.full(6, 0.3)
+    one = best_union((0,), models[0,], bar, 4)
+    assert (one.seen, one.unseen) == (0.5, 0.5), "it never saw the other cluster's labels"
+    both = best_union((0, 1), models[0, 1], bar, 4)
+    assert (both.seen, both.unseen) == (1.0, 1.0)
+    assert best_union((0,), models[0,], np.zeros(6), 4).seen == 0.0
