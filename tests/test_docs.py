@@ -76,6 +76,7 @@ def test_the_results_page_names_every_column():
         tables.history_table(history, [0]),
         tables.rounds_table(history, [0]),
         tables.clients_table(history, fed, [0]),
+        tables.metrics_table(history, [0], [0], [{}]),
     ):
         for column in table.column_names:
             assert f"`{column}`" in text, column
@@ -147,3 +148,9 @@ def test_the_demo_page_agrees_with_its_search():
             mean = sum(float(r["seen_appeal"]) for r in runs) / len(runs)
             stalled = sum(r["stalled_from_round"] != "" for r in runs)
             assert cell.strip() == f"{mean:.2f} ({stalled})", (method, rate)
+
+
+def test_the_reproduction_page_shows_the_runs_that_are_kept():
+    page = (ROOT / "docs/reproduction.md").read_text(encoding="utf-8")
+    fill = runpy.run_path(str(ROOT / "scripts/fill_reproduction_page.py"))["filled"]
+    assert page == fill(page)

@@ -48,7 +48,7 @@ def list_command() -> None:
         there = (kept(experiment.study.name) / ABOUT).is_file()
         parts = read(kept(experiment.study.name)).parts if there else []
         table.add_row(experiment.name, experiment.what, ", ".join(parts) or "-")
-    table.add_row(LIMIT, WHAT_LIMIT, "FMNIST")
+    table.add_row(LIMIT, WHAT_LIMIT, "FMNIST" if kept(LIMIT).is_dir() else "-")
     for name, figure in FIGURES.items():
         table.add_row(name, figure.what, "seconds to run")
     console.print(table)
@@ -90,7 +90,7 @@ def run_command(
     chosen = SCALES[scale] if seeds is None else SCALES[scale]._replace(seeds=seeds)
     study = _narrowed(experiment.study, part or [])
     folder = out or _default_folder(study, chosen)
-    console.print(f"[bold]{name}[/]: {experiment.what}. {chosen.words}.", highlight=False)
+    console.print(f"[bold]{name}[/]: {experiment.what}. {chosen.words(study)}.", highlight=False)
     fetch_data([data_of(part) for part in study.parts])
     with resumable(folder):
         run_study(study, chosen, folder, _stage, resume=resume, announce=announce)

@@ -300,7 +300,7 @@ EXPERIMENTS = {
         ),
         Experiment(
             "sensitivity", "ours: how GM-Appeal moves with what the paper leaves open (clusters)",
-            SENSITIVITY_STUDY, _columns(SENSITIVITY_STUDY, BOTH, ("gm_appeal",)),
+            SENSITIVITY_STUDY, _columns(SENSITIVITY_STUDY, SEEN, ("gm_appeal",)), by_part=True,
         ),
     )
 }  # fmt: skip

@@ -36,7 +36,9 @@ class Comparison(NamedTuple):
 
 
 def compare(experiment: Experiment, outcome: Outcome) -> list[Comparison]:
-    """One table for each part that was run."""
+    """One table for each part that was run, or one for all of them."""
+    if experiment.by_part:
+        return [_by_part(experiment, outcome)]
     theirs = printed(experiment)
     found = []
     for part in experiment.study.parts:
@@ -62,6 +64,16 @@ def compare(experiment: Experiment, outcome: Outcome) -> list[Comparison]:
         title = f"{part.label} ({outcome.about['data'][part.label]})"
         found.append(Comparison(title, ["", *map(_heading, columns)], rows, remarks))
     return found
+
+
+def _by_part(experiment: Experiment, outcome: Outcome) -> Comparison:
+    """A row for each part; it has one column."""
+    columns = [c for c in experiment.columns if c.part in outcome.parts]
+    rows = [
+        [c.part, *(_ours(outcome.final(method, c), c) for method in experiment.shown)]
+        for c in columns
+    ]
+    return Comparison(_heading(columns[0]), ["", *experiment.shown], rows, [])
 
 
 def _heading(column: Column) -> str:

@@ -85,6 +85,7 @@ class Experiment(NamedTuple):
         columns: Its figures; a drawing has one panel for each.
         methods: Labels of the methods shown; empty for all of the study.
         drawn: Whether it is a figure: every column over the rounds.
+        by_part: Whether its table has a row for each part and a column for each method.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Experiment(NamedTuple):
     columns: tuple[Column, ...]
     methods: tuple[str, ...] = ()
     drawn: bool = False
+    by_part: bool = False
 
     @property
     def shown(self) -> tuple[str, ...]:

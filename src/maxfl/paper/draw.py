@@ -52,7 +52,9 @@ def _panel(
         for seed in values:
             axis.plot(rounds, seed, lw=0.6, alpha=0.5, color=style["color"])
     unit = ", %" if column.metric in PERCENT else ""
+    notes = {part.label: part.note for part in experiment.study.parts}
+    part = f"STAND-IN for {column.part}" if "STAND-IN" in notes[column.part] else column.part
     name = "loss" if losses else WORDS[column.metric]
-    axis.set_title(f"{column.part}, {column.clients} clients: {name}{unit}", loc="left", fontsize=9)
+    axis.set_title(f"{part}, {column.clients} clients: {name}{unit}", loc="left", fontsize=9)
     if column.metric == "gm_appeal":
         axis.set_ylim(-0.02, 1.02)

@@ -55,20 +55,22 @@ class Scale(NamedTuple):
     search: bool
     every: int
 
-    @property
-    def words(self) -> str:
-        """For people: what differs from the paper's protocol."""
-        seeds = f"{self.seeds} seed{'s' if self.seeds > 1 else ''}"
-        if self.search:
-            return (
-                f"{self.name}: {seeds}, hyper-parameters chosen on validation data, never on test"
-            )
-        rounds = "" if self.rounds is None else f"{self.rounds} rounds instead of 200, "
-        return f"{self.name}: {rounds}{seeds}, one point of the grid for all methods, no search"
+    def words(self, study: Study) -> str:
+        """For people: what of the paper's protocol is run."""
+        words = [f"{self.seeds} seed{'s' if self.seeds > 1 else ''}"]
+        if self.rounds is not None:
+            words.append(f"{self.rounds} rounds instead of 200")
+        if not study.grid:
+            words.append("one setting changed at a time, no search")
+        elif self.search:
+            words.append("hyper-parameters chosen on validation data, never on test")
+        else:
+            words.append("one point of the grid for all methods, no search")
+        return f"{self.name}: {', '.join(words)}"
 
 
 SCALES = {
-    "quick": Scale("quick", seeds=2, rounds=40, search=False, every=10),
+    "quick": Scale("quick", seeds=2, rounds=30, search=False, every=10),
     "full": Scale("full", seeds=3, rounds=None, search=True, every=10),
 }
 
@@ -239,7 +241,7 @@ def _about(
     return {
         "study": study.name,
         **machine(),
-        "scale": scale.words,
+        "scale": scale.words(study),
         "seconds": round(seconds, 1),
         "data": data,
         "chosen": {
