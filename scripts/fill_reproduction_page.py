@@ -1,11 +1,10 @@
-"""Fill the tables of docs/reproduction.md from the runs that are kept in the package.
+"""Fill docs/reproduction.md from the runs that are kept in the package, and draw its figures.
 
 A table stands between `<!-- table: NAME -->` and `<!-- end -->`; NAME is an experiment, `limit`, or
 `rates STUDY`, the search of a study for each η_l.
 """
 
 import re
-import sys
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -13,9 +12,12 @@ import pyarrow.parquet as pq
 
 from maxfl.paper.catalogue import EXPERIMENTS
 from maxfl.paper.compare import compare
+from maxfl.paper.declare import Experiment
+from maxfl.paper.draw import draw
 from maxfl.paper.limit_study import limit_headings, limit_rows, read_limit
-from maxfl.paper.results import kept, read
+from maxfl.paper.results import Outcome, kept, read
 from maxfl.paper.study import SEARCH
+from maxfl.runs import read_json
 
 PAGE = Path(__file__).parent.parent / "docs/reproduction.md"
 
@@ -29,49 +31,61 @@ def filled(page: str) -> str:
 def table(name: str) -> str:
     """One table as Markdown."""
     if name == "limit":
-        return markdown(limit_headings(), limit_rows(read_limit(kept("limit"))))
+        made = read_json(kept("limit") / "limit.json")
+        rows = limit_rows(read_limit(kept("limit")))
+        return f"{markdown(limit_headings(), rows)}\nOn {made['device']}, JAX {made['jax']}.\n"
     if name.startswith("rates "):
         return rates(name.removeprefix("rates "))
     experiment = EXPERIMENTS[name]
     outcome = read(kept(experiment.study.name))
     parts = []
     for own in compare(experiment, outcome):
-        rows = [
-            [f"*{c.strip()}*" if row[0].startswith(" ") and c else c for c in row]
-            for row in own.rows
-        ]
+        rows = [_italic(row) if row[0].startswith(" ") else row for row in own.rows]
         remarks = "".join(f"- {remark}\n" for remark in own.remarks)
         parts.append(f"**{own.title}**\n\n{markdown(own.headings, rows)}\n{remarks}")
+    return "\n".join([*parts, _made(experiment, outcome)])
+
+
+def _made(experiment: Experiment, outcome: Outcome) -> str:
+    """How the runs were made, and what went wrong in some."""
     about = outcome.about
-    return (
-        "\n".join(parts) + f"\n{about['seconds']:.0f} s on {about['device']}, JAX {about['jax']}.\n"
-    )
+    shown = {c.part for c in experiment.columns}
+    notes = [n for n in about["notes"] if n.startswith(tuple(f"{p}, " for p in shown))]
+    runs: dict[str, list[str]] = {}
+    for note in notes:
+        where, what = note.rsplit(", seed ", 1)
+        runs.setdefault(where, []).append(what.split(": ", 1)[1])
+    lines = [f"- {where}: {', '.join(whats)}.\n" for where, whats in runs.items()]
+    study = f"the study {experiment.study.name} took {about['seconds']:.0f} s"
+    scale = about["scale"].capitalize()
+    return "".join([*lines, f"\n{scale}; {study} on {about['device']}, JAX {about['jax']}.\n"])
+
+
+def _italic(row: list[str]) -> list[str]:
+    return [f"*{cell.strip()}*" if cell else "" for cell in row]
 
 
 def rates(study: str) -> str:
     """The best of b and τ for each η_l: validation accuracy and GM-Appeal of the seen clients."""
     found = pq.read_table(kept(study) / SEARCH).filter(pc.field("model") == "global")
     keys = ["method", "training.local_lr", "training.batch_size", "training.local_steps"]
-    means = {
-        metric: found.filter(pc.field("metric") == metric)
-        .group_by(keys)
-        .aggregate([("value", "mean")])
-        for metric in ("test_accuracy", "gm_appeal")
-    }
-    cells = {
-        metric: {tuple(r[k] for k in keys): r["value_mean"] for r in own.to_pylist()}
-        for metric, own in means.items()
-    }
+    cells = {}
+    for metric in ("test_accuracy", "gm_appeal", "gm_appeal_training"):
+        own = found.filter(pc.field("metric") == metric).group_by(keys)
+        means = own.aggregate([("value", "mean")]).to_pylist()
+        cells[metric] = {tuple(row[key] for key in keys): row["value_mean"] for row in means}
     every = sorted({key[1] for key in cells["gm_appeal"]}, reverse=True)
     rows = []
     for method in dict.fromkeys(found["method"].to_pylist()):
         row = [method]
         for rate in every:
-            own = {k: v for k, v in cells["test_accuracy"].items() if k[:2] == (method, rate)}
-            best = max(own, key=lambda k: own[k] if own[k] == own[k] else -1.0)
-            row.append(f"{100 * own[best]:.1f}, {cells['gm_appeal'][best]:.2f}")
+            points = {k: v for k, v in cells["test_accuracy"].items() if k[:2] == (method, rate)}
+            best = max(points, key=points.__getitem__)
+            shares = (f"{cells[m][best]:.2f}" for m in ("gm_appeal", "gm_appeal_training"))
+            row.append(f"{100 * points[best]:.1f}; {', '.join(shares)}")
         rows.append(row)
-    return markdown(["accuracy %, GM-Appeal", *(f"η_l = {rate}" for rate in every)], rows)
+    what = "accuracy %; GM-Appeal held-out, training"
+    return markdown([what, *(f"η_l = {rate}" for rate in every)], rows)
 
 
 def markdown(headings: list[str], rows: list[list[str]]) -> str:
@@ -80,8 +94,15 @@ def markdown(headings: list[str], rows: list[list[str]]) -> str:
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Fill the page and draw the figures it shows."""
     page = PAGE.read_text(encoding="utf-8")
-    if "--check" in sys.argv and page != filled(page):
-        sys.exit(f"{PAGE} is not up to date: run this script")
     PAGE.write_text(filled(page), encoding="utf-8")
+    for name, experiment in EXPERIMENTS.items():
+        path = PAGE.parent / f"reproduction/{name.replace(':', '-')}.png"
+        if f"reproduction/{path.name}" in page:
+            draw(experiment, read(kept(experiment.study.name)), path)
+
+
+if __name__ == "__main__":
+    main()

@@ -15,6 +15,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from maxfl.files import write_whole
+from maxfl.paper.limit_study import ABOUT as LIMIT_ABOUT
+from maxfl.paper.limit_study import TABLE as LIMIT_TABLE
 from maxfl.paper.results import kept
 from maxfl.paper.study import ABOUT, RESULTS, SEARCH
 from maxfl.tables import to_parquet
@@ -23,6 +25,11 @@ from maxfl.tables import to_parquet
 def main() -> None:
     """Merge the run into what is kept of its study."""
     folder = Path(sys.argv[1])
+    if (folder / LIMIT_ABOUT).is_file():
+        kept("limit").mkdir(parents=True, exist_ok=True)
+        for name in (LIMIT_TABLE, LIMIT_ABOUT):
+            write_whole(kept("limit") / name, (folder / name).read_bytes())
+        return
     about = json.loads((folder / ABOUT).read_text())
     if not about["scale"].startswith("full"):
         sys.exit(f"{folder} is no full run: {about['scale']}")
@@ -32,7 +39,10 @@ def main() -> None:
         if (folder / name).is_file():
             write_whole(place / name, to_parquet(_merged(place / name, folder / name, about)))
     runs = json.loads((place / ABOUT).read_text()) if (place / ABOUT).is_file() else None
-    write_whole(place / ABOUT, json.dumps(_together(runs, about), indent=1).encode())
+    write_whole(
+        place / ABOUT,
+        (json.dumps(_together(runs, about), indent=1, ensure_ascii=False) + "\n").encode(),
+    )
     print(f"{place}: {sum(f.stat().st_size for f in place.iterdir()) / 1e3:.0f} kB")
 
 
@@ -48,14 +58,15 @@ def _merged(before: Path, new: Path, about: dict) -> pa.Table:
 
 def _together(before: dict | None, new: dict) -> dict:
     """The newer run's machine; both runs' parts, choices and notes; the sum of their times."""
-    if before is None:
+    if before is None or not set(before["data"]) - set(new["data"]):
         return new
     others = {part: v for part, v in before["data"].items() if part not in new["data"]}
     notes = [n for n in before["notes"] if n.startswith(tuple(f"{part}, " for part in others))]
     return {
         **new,
-        "seconds": new["seconds"] + (before["seconds"] if others else 0),
+        "seconds": new["seconds"] + before["seconds"],
         "data": {**others, **new["data"]},
+        "data_notes": {**{p: before["data_notes"][p] for p in others}, **new["data_notes"]},
         "chosen": {**{p: before["chosen"][p] for p in others}, **new["chosen"]},
         "notes": notes + new["notes"],
     }

@@ -1,24 +1,38 @@
 """The paper's experiments: declarations, choice, comparison, and whole studies cut short."""
 
 import csv
+import re
 from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 
+import jax
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 import maxfl
+from maxfl import sweep
+from maxfl.cli import app
+from maxfl.data.download import UnavailableError
 from maxfl.errors import InputError
 from maxfl.paper.catalogue import EXPERIMENTS
 from maxfl.paper.compare import compare
 from maxfl.paper.declare import Column, Experiment, Method, Part, Study
 from maxfl.paper.draw import draw
-from maxfl.paper.limit import best_union, cluster_of, union_models
+from maxfl.paper.limit import at_best, cluster_of, union_models
 from maxfl.paper.results import Outcome, kept, printed, read
-from maxfl.paper.study import ABOUT, SCALES, best, case, run_study
+from maxfl.paper.study import (
+    ABOUT,
+    SCALES,
+    best,
+    case,
+    data_of,
+    run_study,
+    with_the_papers_data,
+)
 
 PRINTED = Path(maxfl.__file__).parent / "paper/printed.csv"
 
@@ -54,10 +68,10 @@ def test_every_printed_figure_has_its_place():
 def test_some_printed_figures():
     seen = Column("FMNIST", "seen", "test_accuracy")
     table = printed(EXPERIMENTS["tab:testacc"])
-    assert table["MaxFL", seen] == (70.86, 2.18)
-    assert table["FedAvg", seen] == (43.7, 0.02)
+    assert table["MaxFL", seen] == ("70.86", "2.18")
+    assert table["FedAvg", seen] == ("43.70", "0.02")
     unseen = printed(EXPERIMENTS["tab:unseen"])
-    assert unseen["MaxFL", Column("Sent140", "unseen", "gm_appeal")] == (0.43, 0.05)
+    assert unseen["MaxFL", Column("Sent140", "unseen", "gm_appeal")] == ("0.43", "0.05")
     assert printed(EXPERIMENTS["fig:syn"]) == {}
 
 
@@ -79,15 +93,17 @@ def found(rows):
 
 
 def test_the_best_point_is_that_of_the_largest_mean():
-    values = {1: (0.2, 0.4), 2: (0.1, 0.7), 3: (0.9, np.nan)}  # 3 diverged once
+    values = {1: (0.2, 0.4), 2: (0.1, 0.7), 3: (0.9, 0.9)}
     rows = [
         ("A", x, seed, metric, value)
         for x, pair in values.items()
         for seed, value in enumerate(pair)
-        for metric in ("gm_appeal", "preferred_accuracy")
+        for metric in ("gm_appeal", "preferred_accuracy", "train_loss")
     ]
+    diverged = [*rows[:-1], (*rows[-1][:4], np.nan)]  # 3 has appeal, but once no loss
     points = [{"x": x} for x in values]
-    assert best(STUDY, found(rows), "toy", "A", points) == {"x": 2}
+    assert best(STUDY, found(rows), "toy", "A", points) == {"x": 3}
+    assert best(STUDY, found(diverged), "toy", "A", points) == {"x": 2}
     tied = [
         (m, x, s, metric, 0.0 if metric == "gm_appeal" else float(x)) for m, x, s, metric, _ in rows
     ]
@@ -111,6 +127,7 @@ def outcome(figures):
         "chosen": {"FMNIST": {}},
         "scale": "a toy",
         "notes": [],
+        "data_notes": {"FMNIST": ""},
     }
     return Outcome(table, about, "nowhere")
 
@@ -128,12 +145,12 @@ def test_ours_stands_above_the_papers_and_an_equal_order_is_said():
     )
     assert table.rows == [
         ["FedAvg", "0.20 ± 0.14"], ["   paper", "0.08 ± 0.01"],
-        ["MaxFL", "0.50 ± 0.00"], ["   paper", "0.55 ± 0.00"],
+        ["MaxFL", "0.50 ± 0.00"], ["   paper", "0.55 ± 0.0"],
     ]  # fmt: skip
     assert table.remarks == ["unseen, GM-Appeal: the same order as in the paper."]
 
 
-@pytest.mark.parametrize(("maxfl_figures", "near"), [((0.5, 0.5), False), ((0.5, 0.79), True)])
+@pytest.mark.parametrize(("maxfl_figures", "near"), [((0.5, 0.5), False), ((0.5, 0.75), True)])
 def test_another_order_is_said_plainly(maxfl_figures, near):
     figures = {"FedAvg": (0.6, 0.7), "MaxFL": maxfl_figures}
     (table,) = compare(only_appeal("tab:unseen"), outcome(figures))
@@ -174,7 +191,7 @@ def stages(cut_off=None, seen=None):
         def parts(group, groups):
             def report(what, *_):
                 if seen is not None:
-                    seen.append((name, group))
+                    seen.append((name, group, what))
                 if name == cut_off and group == groups - 1 and what == "rounds":
                     raise CutOffError
 
@@ -220,7 +237,7 @@ def test_a_study_that_was_cut_off_goes_on(tiny, tmp_path, stage):
         read(folder)
     seen = []
     run_study(TINY, FULL, folder, stages(seen=seen), resume=True)
-    assert ("search", 0) not in seen, "what was finished is not run again"
+    assert ("search", 0, "solo training") not in seen, "what was finished is not run again"
     for name in ("search.parquet", "results.parquet"):
         assert pq.read_table(folder / name).equals(pq.read_table(tiny / name))
 
@@ -267,8 +284,117 @@ def test_the_limit_of_two_clusters():
     models = union_models(fed, maxfl.mlp(3, (8,), 4), 0, (50, 400))
     assert set(models) == {(0,), (1,), (0, 1)}
     bar = np.full(6, 0.3)
-    one = best_union((0,), models[0,], bar, 4)
+    one = at_best((0,), models[0,], bar, 4)
     assert (one.seen, one.unseen) == (0.5, 0.5), "it never saw the other cluster's labels"
-    both = best_union((0, 1), models[0, 1], bar, 4)
+    both = at_best((0, 1), models[0, 1], bar, 4)
     assert (both.seen, both.unseen) == (1.0, 1.0)
-    assert best_union((0,), models[0,], np.zeros(6), 4).seen == 0.0
+    assert at_best((0,), models[0,], np.zeros(6), 4).seen == 0.0
+
+
+def command(*arguments):
+    """What `maxfl paper` prints, in this process; a user's mistake is raised."""
+    done = CliRunner().invoke(app, ["paper", *map(str, arguments)], color=False)
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.output
+
+
+def test_the_list_names_everything():
+    text = command("list")
+    for name in (*EXPERIMENTS, "limit", "fig:incent", "fig:mean", "fig:mean2", "fig:lrtheo"):
+        assert name in text
+
+
+def test_kept_runs_are_shown_beside_the_papers(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = command("show", "tab:testacc")
+    assert "43.70 ± 0.02" in text, "the paper's figures stand as printed"
+    assert "THE ORDER DIFFERS" in text
+    assert "stalled from round 11" in text
+    assert "STAND-IN" in command("show", "tab:unseen")
+    assert "η_l = 0.05" in command("show", "sensitivity")
+    assert "best, seen" in command("show", "limit")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("run", "tab:nothing"), "experiment = 'tab:nothing': want one of tab:testacc"),
+        (("show", "tab:nothing"), "want one of"),
+        (("show", "fig:mean"), "runs in seconds and is not kept: maxfl paper run fig:mean"),
+        (("show", "tab:testacc", "--out", "nowhere"), "nowhere holds no finished study"),
+        (("show", "limit", "--out", "nowhere"), "nowhere holds no finished limit"),
+        (("show", "fig:syn"), "no run of the study synthetic is in runs/paper"),
+        (("run", "tab:testacc", "--part", "MNIST"), "--part = 'MNIST': want one of FMNIST, EMNIST"),
+        (("run", "fig:mean", "--seeds", 2), "--seeds does nothing for fig:mean"),
+        (("run", "limit", "--part", "FMNIST"), "--part does nothing for limit"),
+        (("run", "tab:testacc", "--out", "file"), "can't use file as a folder"),
+    ],
+)
+def test_mistakes_are_told(tmp_path, monkeypatch, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    with pytest.raises(InputError, match=re.escape(words)):
+        command(*arguments)
+
+
+def test_missing_data_are_told(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("MAXFL_DATA", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.setattr("maxfl.data.sources.DEBIAN", str(tmp_path), raising=False)
+    monkeypatch.setattr("maxfl.data.locate.fetch", unreachable)
+    with pytest.raises(InputError, match="is not here"):
+        command("run", "tab:testacc", "--part", "EMNIST")
+
+
+def unreachable(*_, **__):
+    raise UnavailableError("no network")
+
+
+def test_theory_runs_from_here_too(tmp_path):
+    assert "q" in command("run", "fig:incent", "--out", tmp_path)
+    assert list(tmp_path.glob("*.png"))
+
+
+def test_the_papers_own_data_are_taken_where_they_are(tmp_path, monkeypatch):
+    study = EXPERIMENTS["tab:testacc"].study
+    monkeypatch.setattr("maxfl.paper.study.find", lambda *_: None)
+    assert with_the_papers_data(study) == study
+    monkeypatch.setattr("maxfl.paper.study.find", lambda *_: tmp_path)
+    fmnist, emnist = with_the_papers_data(study).parts
+    assert fmnist == study.parts[0]
+    assert (emnist.settings["data.part"], emnist.note) == ("both", "")
+    _, tweets = with_the_papers_data(EXPERIMENTS["tab:unseen"].study).parts
+    data = data_of(tweets)
+    assert (data.source, data.partition, data.unseen) == ("sent140", "by-owner", 619)
+
+
+def test_a_model_that_diverges_is_not_chosen(tmp_path):
+    study = TINY._replace(
+        grid={"training.local_lr": (1e30, 0.1)}, methods=TINY.methods[:1], name="blown-up"
+    )
+    run_study(study, FULL._replace(seeds=1), tmp_path / "out", stages())
+    chosen = maxfl.runs.read_json(tmp_path / "out" / ABOUT)["chosen"]["toy"]["FedAvg"]
+    assert chosen == {"training.local_lr": 0.1}
+
+
+def test_configurations_that_fail_are_named_and_the_others_kept(tmp_path, monkeypatch):
+    folder = tmp_path / "out"
+    real = sweep.run
+
+    def run(simulation, *arguments, **options):
+        if simulation.plan.algorithm.name == "maxfl":
+            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: no memory\nand a long trace")
+        return real(simulation, *arguments, **options)
+
+    monkeypatch.setattr(sweep, "run", run)
+    quick = SCALES["quick"]._replace(rounds=4)
+    with pytest.raises(
+        InputError, match="1 of 2 configurations failed: part = toy, method = MaxFL"
+    ):
+        run_study(TINY, quick, folder, stages())
+    monkeypatch.setattr(sweep, "run", real)
+    run_study(TINY, quick, folder, stages(), resume=True)
+    about = maxfl.runs.read_json(folder / ABOUT)
+    assert about["seconds"] is None, "the time of a study in two sittings is not known"

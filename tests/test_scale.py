@@ -1,5 +1,6 @@
 """Sweeps that fit: memory predicted, groups shared out over workers, tidy metrics."""
 
+import time
 from threading import Event
 
 import jax
@@ -60,8 +61,14 @@ def test_a_sweep_that_does_not_fit_is_cut(small, small_model, monkeypatch):
     np.testing.assert_allclose(np.concatenate(one, 1), np.concatenate(other, 1), rtol=1e-5)
 
 
-def test_on_an_accelerator_several_queues_run_at_once(monkeypatch):
+def one_gpu(monkeypatch):
+    """Let the workers take this machine for one with a single GPU."""
     monkeypatch.setattr(workers.jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(workers.jax, "devices", lambda: jax.local_devices()[:1])
+
+
+def test_on_an_accelerator_several_queues_run_at_once(monkeypatch):
+    one_gpu(monkeypatch)
     both = [Event(), Event()]
 
     def run_one(g):
@@ -77,7 +84,7 @@ def test_on_an_accelerator_several_queues_run_at_once(monkeypatch):
 
 
 def test_one_failure_stops_the_other_workers(monkeypatch):
-    monkeypatch.setattr(workers.jax, "default_backend", lambda: "gpu")
+    one_gpu(monkeypatch)
     stop, ended = Event(), []
 
     def run_one(g):
@@ -85,7 +92,8 @@ def test_one_failure_stops_the_other_workers(monkeypatch):
             raise maxfl.InputError("out of luck")
         report = stoppable(None, stop)
         try:
-            while True:
+            for _ in range(1000):
+                time.sleep(0.01)
                 report("rounds", 1, 2)
         except StoppedError:
             ended.append(g)

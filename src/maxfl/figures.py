@@ -1,5 +1,6 @@
 """Curves of a sweep: GM-Appeal and accuracy over rounds, seed by seed."""
 
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,7 @@ def draw_curves(curves: Mapping[str, Curves], path: Path, title: str, start: int
         figure.legend(
             [*handles, seeds], [*names, "single seeds"], loc="outside lower center", ncols=8
         )
-        figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+        figure.suptitle(textwrap.fill(title, 110), x=0.01, ha="left", fontsize=11)
         figure.savefig(path, dpi=150)
 
 

@@ -1,6 +1,7 @@
 """How much memory a run will take, predicted before it starts, so that what runs at once fits."""
 
 import os
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -73,7 +74,7 @@ def fits(own: Footprint, cohort: int, free: int) -> Fits:
 
 
 def free_bytes(device: Any) -> int:
-    """Memory that is free on a device; for a CPU, the machine's."""
+    """Memory that is free on a device; for a CPU, all that the machine has."""
     stats = device.memory_stats() if device.platform != "cpu" else None
     if stats:
         return int(stats["bytes_limit"] - stats["bytes_in_use"])
@@ -101,10 +102,17 @@ def _values(jaxpr: Any) -> int:
     """Bytes of a program's values, those of the functions it calls included."""
     total = 0
     for equation in jaxpr.eqns:
-        inner = [getattr(p, "jaxpr", p) for p in equation.params.values()]
-        called = [p for p in inner if hasattr(p, "eqns")]
+        called = [p for p in _flat(equation.params.values()) if hasattr(p, "eqns")]
         total += sum(_size(v.aval) for v in equation.outvars) + sum(map(_values, called))
     return total
+
+
+def _flat(params: Iterable[Any]) -> list[Any]:
+    """Parameters of an operation, those in tuples too, closed programs opened."""
+    flat = []
+    for p in params:
+        flat += _flat(p) if isinstance(p, tuple | list) else [getattr(p, "jaxpr", p)]
+    return flat
 
 
 def _bytes(tree: Any) -> int:

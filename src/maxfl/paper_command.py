@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 from rich import box
@@ -16,9 +16,10 @@ from maxfl.paper.catalogue import CLUSTERS_STUDY, EXPERIMENTS
 from maxfl.paper.compare import Comparison, compare
 from maxfl.paper.declare import Experiment, Study
 from maxfl.paper.draw import draw
+from maxfl.paper.limit_study import ABOUT as LIMIT_ABOUT
 from maxfl.paper.limit_study import limit_headings, limit_rows, read_limit, run_limit
 from maxfl.paper.results import Outcome, kept, read
-from maxfl.paper.study import ABOUT, SCALES, Scale, data_of, run_study
+from maxfl.paper.study import ABOUT, SCALES, data_of, run_study, with_the_papers_data
 from maxfl.simulation import Progress
 from maxfl.terminal import announce, bars, console, resumable
 from maxfl.theory_command import FIGURES, show_finding
@@ -28,7 +29,8 @@ app = typer.Typer(help="The paper's tables and figures, run and shown beside wha
 Name = Annotated[str, typer.Argument(help="As `maxfl paper list` calls it, e.g. tab:testacc.")]
 
 LIMIT = "limit"
-WHAT_LIMIT = "ours: how many clients of the clusters any one model can satisfy"
+WHAT_LIMIT = "ours: how many clients of the clusters one model can satisfy"
+RUNS = Path("runs/paper")
 
 
 class ScaleName(StrEnum):
@@ -38,6 +40,16 @@ class ScaleName(StrEnum):
     FULL = "full"
 
 
+class Options(NamedTuple):
+    """What a user asked of a run."""
+
+    scale: ScaleName
+    seeds: int | None
+    parts: list[str]
+    out: Path | None
+    resume: bool
+
+
 @app.command("list")
 def list_command() -> None:
     """Every table and figure, what it shows, and whether a full run comes with the package."""
@@ -45,12 +57,10 @@ def list_command() -> None:
     for heading in ("name", "what", "full run kept"):
         table.add_column(heading)
     for experiment in EXPERIMENTS.values():
-        there = (kept(experiment.study.name) / ABOUT).is_file()
-        parts = read(kept(experiment.study.name)).parts if there else []
-        table.add_row(experiment.name, experiment.what, ", ".join(parts) or "-")
-    table.add_row(LIMIT, WHAT_LIMIT, "FMNIST" if kept(LIMIT).is_dir() else "-")
+        table.add_row(experiment.name, experiment.what, _kept_parts(experiment))
+    table.add_row(LIMIT, WHAT_LIMIT, "yes" if (kept(LIMIT) / LIMIT_ABOUT).is_file() else "no")
     for name, figure in FIGURES.items():
-        table.add_row(name, figure.what, "seconds to run")
+        table.add_row(name, figure.what, "runs in seconds")
     console.print(table)
     console.print("Run one: maxfl paper run tab:testacc --scale quick", highlight=False)
 
@@ -75,26 +85,14 @@ def run_command(
 
     Example: maxfl paper run tab:testacc --scale quick
     """
+    options = Options(scale, seeds, list(dict.fromkeys(part or [])), out, resume)
+    _check_name(name)
     if name in FIGURES:
-        for finding in FIGURES[name].make():
-            show_finding(finding, out or Path("runs/theory"))
-        return
-    if name == LIMIT:
-        folder = out or Path("runs/paper") / f"{LIMIT}-{scale}"
-        fetch_data([data_of(CLUSTERS_STUDY.parts[0])])
-        with resumable(folder):
-            run_limit(scale, seeds or SCALES[scale].seeds, folder, _stage, resume=resume)
-        _show_limit(folder)
-        return
-    experiment = _experiment(name)
-    chosen = SCALES[scale] if seeds is None else SCALES[scale]._replace(seeds=seeds)
-    study = _narrowed(experiment.study, part or [])
-    folder = out or _default_folder(study, chosen)
-    console.print(f"[bold]{name}[/]: {experiment.what}. {chosen.words(study)}.", highlight=False)
-    fetch_data([data_of(part) for part in study.parts])
-    with resumable(folder):
-        run_study(study, chosen, folder, _stage, resume=resume, announce=announce)
-    _show(experiment, read(folder), folder)
+        _run_theory(name, options)
+    elif name == LIMIT:
+        _run_limit(options)
+    else:
+        _run_study(EXPERIMENTS[name], options)
 
 
 @app.command("show")
@@ -102,20 +100,82 @@ def show_command(
     name: Name,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder of a run; by default your last full or quick run, else ours."),
+        typer.Option(help="Folder of a run; by default yours in runs/paper, else ours."),
     ] = None,
 ) -> None:
     """Show an experiment's table again, of your run or of the one that comes with the package."""
+    _check_name(name)
+    if name in FIGURES:
+        raise InputError(f"{name} runs in seconds and is not kept: maxfl paper run {name}")
     if name == LIMIT:
-        _show_limit(kept(LIMIT) if out is None else out)
+        _show_limit(out or _find(LIMIT, LIMIT_ABOUT))
         return
-    experiment = _experiment(name)
-    outcome = _find(experiment.study) if out is None else read(out)
-    _show(experiment, outcome, out)
+    experiment = EXPERIMENTS[name]
+    folder = out or _find(experiment.study.name, ABOUT)
+    _show(experiment, read(folder))
 
 
-def _experiment(name: str) -> Experiment:
-    return EXPERIMENTS[check_choice("experiment", name, (*EXPERIMENTS, LIMIT, *FIGURES))]
+def _check_name(name: str) -> None:
+    check_choice("experiment", name, (*EXPERIMENTS, LIMIT, *FIGURES))
+
+
+def _kept_parts(experiment: Experiment) -> str:
+    folder = kept(experiment.study.name)
+    if not (folder / ABOUT).is_file():
+        return "no"
+    shown = {column.part for column in experiment.columns}
+    parts = [part for part in read(folder).parts if part in shown]
+    return "; ".join(parts) if len(parts) < 4 else "yes"
+
+
+def _run_theory(name: str, options: Options) -> None:
+    for option, given in (("--seeds", options.seeds), ("--part", options.parts)):
+        if given:
+            raise InputError(f"{option} does nothing for {name}, which is theory: leave it out")
+    for finding in FIGURES[name].make():
+        show_finding(finding, options.out or Path("runs/theory"))
+
+
+def _run_limit(options: Options) -> None:
+    if options.parts:
+        raise InputError("--part does nothing for limit: leave it out")
+    folder = options.out or RUNS / f"{LIMIT}-{options.scale}"
+    seeds = options.seeds or SCALES[options.scale].seeds
+    with _at_work(folder, CLUSTERS_STUDY._replace(parts=CLUSTERS_STUDY.parts[:1])):
+        run_limit(options.scale, seeds, folder, _stage, resume=options.resume)
+    _show_limit(folder)
+
+
+def _run_study(experiment: Experiment, options: Options) -> None:
+    scale = SCALES[options.scale]
+    scale = scale if options.seeds is None else scale._replace(seeds=options.seeds)
+    study = with_the_papers_data(_narrowed(experiment.study, options.parts))
+    parts = "".join(f"-{label.replace(' ', '').replace(',', '-')}" for label in options.parts)
+    folder = options.out or RUNS / f"{study.name}{parts}-{scale.name}"
+    console.print(
+        f"[bold]{experiment.name}[/]: {experiment.what}. {scale.words(study)}.", highlight=False
+    )
+    with _at_work(folder, study):
+        run_study(study, scale, folder, _stage, resume=options.resume, announce=announce)
+        outcome = read(folder)
+        if experiment.drawn:
+            figure = folder / f"{experiment.name.replace(':', '-')}.png"
+            draw(experiment, outcome, figure)
+    _show(experiment, outcome)
+    if experiment.drawn:
+        console.print(f"Figure: {figure}", soft_wrap=True, highlight=False)
+
+
+@contextmanager
+def _at_work(folder: Path, study: Study) -> Iterator[None]:
+    """See to folder and data first, and tell how to go on if the work is cut off."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"can't use {folder} as a folder: {error.strerror}") from error
+    fetch_data([data_of(part) for part in study.parts])
+    with resumable(folder):
+        yield
 
 
 def _narrowed(study: Study, labels: list[str]) -> Study:
@@ -126,20 +186,14 @@ def _narrowed(study: Study, labels: list[str]) -> Study:
     return study._replace(parts=tuple(known[label] for label in labels)) if labels else study
 
 
-def _default_folder(study: Study, scale: Scale) -> Path:
-    return Path("runs/paper") / f"{study.name}-{scale.name}"
-
-
-def _find(study: Study) -> Outcome:
-    """The user's last run, else the kept one."""
-    for scale in (SCALES["full"], SCALES["quick"]):
-        folder = _default_folder(study, scale)
-        if (folder / ABOUT).is_file():
-            return read(folder)
-    if (kept(study.name) / ABOUT).is_file():
-        return read(kept(study.name), "the full run that comes with the package")
+def _find(study: str, last: str) -> Path:
+    """The user's own full or quick run, else the kept one."""
+    for folder in (*(RUNS / f"{study}-{scale}" for scale in ("full", "quick")), kept(study)):
+        if (folder / last).is_file():
+            return folder
     raise InputError(
-        f"no run of the study {study.name} is here, and none comes with the package: run it"
+        f"no run of the study {study} is in {RUNS}, and none comes with the package: run it, or "
+        f"name its folder with --out"
     )
 
 
@@ -150,37 +204,33 @@ def _stage(name: str) -> Iterator[Callable[[int, int], Progress]]:
         yield shown.parts
 
 
-def _show(experiment: Experiment, outcome: Outcome, folder: Path | None) -> None:
-    """Tables, remarks, and the figure where there is a folder for it."""
+def _show(experiment: Experiment, outcome: Outcome) -> None:
+    """Tables, remarks, and how they were made."""
     for comparison in compare(experiment, outcome):
         _print_table(comparison)
     for note in outcome.about["notes"]:
         console.print(f"  {note}", style="dim", highlight=False)
+    about = outcome.about
+    time = "in several sittings" if about["seconds"] is None else f"in {about['seconds']:.0f} s"
     console.print(
-        f"Ours: {outcome.about['scale']}; {outcome.about['seconds']:.0f} s on "
-        f"{outcome.about['device']}; from {outcome.place}.\nGM-Appeal: held-out loss of the global "
-        f"model below that of a model trained alone. Mean ± standard deviation over seeds.",
+        f"Ours: {about['scale']}; {time} on {about['device']}; from {outcome.place}.\nGM-Appeal: "
+        f"share of clients whose held-out loss with the global model is below that of a model "
+        f"trained alone. Mean ± standard deviation over seeds.",
         style="dim", highlight=False,
     )  # fmt: skip
-    if experiment.drawn and folder is not None:
-        path = folder / f"{experiment.name.replace(':', '-')}.png"
-        draw(experiment, outcome, path)
-        console.print(f"Figure: {path}", soft_wrap=True, highlight=False)
 
 
 def _show_limit(folder: Path) -> None:
     """One row for each η_l, means over seeds."""
-    rows = read_limit(folder)
     table = Table(title="Clusters: the limit", title_justify="left", box=box.SIMPLE_HEAD)
     for heading in limit_headings():
         table.add_column(heading, justify="right")
-    for row in limit_rows(rows):
+    for row in limit_rows(read_limit(folder)):
         table.add_row(*row)
     console.print(table)
     console.print(
-        "A model trained centrally on the data of some clusters satisfies the clients of some; the "
-        "union of clusters that satisfies most is the limit. Small η_l make poor solo models, and "
-        "so easy requirements.",
+        "GM-Appeal of the best of the 31 models that are trained centrally, one on each union of "
+        "clusters. Small η_l make poor solo models, and so easy requirements.",
         style="dim",
     )
 

@@ -93,6 +93,8 @@ def run(
                     "configurations": summarise(history, values, simulation.federation.about),
                 },
             )
+        elif progress:
+            progress("rounds", simulation.training.rounds, simulation.training.rounds)
         checkpoint.remove()  # also of a finished run, which may have been killed just before
     return folder
 
@@ -152,7 +154,8 @@ def _claim(
         raise InputError(f"the folder {folder} is not empty and holds no run: choose another one")
     there = read_json(folder / EXPERIMENT)
     if changed := differences(there, description):
-        kind = "a single run" if "federation" in there else "a sweep"
+        kinds = {"federation": "a single run", "study": "a study"}
+        kind = next((word for key, word in kinds.items() if key in there), "a sweep")
         # What the user wrote says more than what follows from it, such as digests.
         written = [line for line in changed if line.startswith("config")] or changed
         raise InputError(

@@ -160,20 +160,27 @@ def _run_groups(
     known, stop = SoloResults(), Event()
     places = [folder / "groups" / f"{g:04d}" for g in range(len(groups))]
 
+    failed: dict[int, str] = {}
+
     def run_one(g: int) -> None:
         numbers, configs = groups[g]
-        run(
-            build(configs),
-            places[g],
-            resume=True,
-            progress=stoppable(progress(g, len(groups)) if progress else None, stop),
-            numbers=numbers,
-            values=[grid.values[n] for n in numbers],
-            known=known,
-            config=[settings[n] for n in numbers],
-        )
+        try:
+            run(
+                build(configs),
+                places[g],
+                resume=True,
+                progress=stoppable(progress(g, len(groups)) if progress else None, stop),
+                numbers=numbers,
+                values=[grid.values[n] for n in numbers],
+                known=known,
+                config=[settings[n] for n in numbers],
+            )
+        except jax.errors.JaxRuntimeError as error:  # such as a device without memory
+            failed[g] = str(error).splitlines()[0]
 
     share_out(run_one, alike(groups), stop, largest)
+    if failed:
+        raise InputError(_lost(failed, groups, grid))
     entries: dict[int, Any] = {}
     for members, place in zip(groups, places, strict=True):
         summary = read_json(place / SUMMARY)
@@ -181,6 +188,18 @@ def _run_groups(
     _merge(folder, places)
     configurations = [entries[n] for n in range(len(grid.configs))]
     write_json(folder / SUMMARY, {**machine(), "configurations": configurations})
+
+
+def _lost(failed: dict[int, str], groups: Sequence[Group], grid: Grid) -> str:
+    """Which configurations failed, and why."""
+    lost = [
+        f"{_named(grid.values[n])}: {why}" for g, why in failed.items() for n in groups[g].numbers
+    ]
+    return (
+        f"{len(lost)} of {len(grid.values)} configurations failed: {'; '.join(lost[:3])}"
+        f"{'; ...' if len(lost) > 3 else ''}. The others are kept: mend the cause, then add "
+        f"--resume to run what is missing"
+    )
 
 
 def _merge(folder: Path, places: Sequence[Path]) -> None:

@@ -14,7 +14,7 @@ from maxfl.simulation import Progress
 def share_out(
     run_one: Callable[[int], None], queues: Sequence[Sequence[int]], stop: Event, largest: int
 ) -> None:
-    """Run every queue of groups, one after another on a CPU, else many queues at once.
+    """Run every queue of groups, many at once on one accelerator, else one after another.
 
     An accelerator does one thing at a time too, but meanwhile the host compiles the other queues'
     programs and writes results. Only as many run at once as fit into its memory, if each needs
@@ -25,7 +25,8 @@ def share_out(
         for g in queue:
             run_one(g)
 
-    if jax.default_backend() == "cpu":
+    # Several devices add up over each other: two programs at once could wait for one another.
+    if jax.default_backend() == "cpu" or len(jax.devices()) > 1:
         work([g for queue in queues for g in queue])
         return
     fitting = int(ROOM * free_bytes(jax.devices()[0]) // largest)

@@ -78,6 +78,14 @@ TWEETS: Settings = {
     "training.local_lr": 0.05,
     "requirement.steps": 100,
 }
+PAPERS_EMNIST: Settings = {"data.part": "both"}
+PAPERS_TWEETS: Settings = {
+    "data.source": "sent140",
+    "data.vectors": "glove.6B.200d",
+    "data.partition": "by-owner",
+    "data.min_samples": 50,
+    "data.unseen": 619,
+}
 EMNIST_PART = "EMNIST: only the publisher's test images, 116,323 of 814,255."
 STAND_IN = (
     "STAND-IN for Sent140: 487 made-up users of 50 real tweets each and 100-d vectors; the paper "
@@ -105,17 +113,18 @@ def _maxfl(**numbers: float) -> Settings:
     return {"algorithm.name": "maxfl"} | {f"algorithm.{n}": v for n, v in numbers.items()}
 
 
+IMAGE_PARTS = (
+    Part("FMNIST", FMNIST, TYPICAL),
+    Part("EMNIST", EMNIST, TYPICAL, EMNIST_PART, PAPERS_EMNIST),
+)
 CLUSTER_PARTS = (
     Part("FMNIST", CLUSTERS, TYPICAL_SERVER),
-    Part("Sent140", TWEETS, TYPICAL_TWEETS, STAND_IN),
+    Part("Sent140", TWEETS, TYPICAL_TWEETS, STAND_IN, PAPERS_TWEETS),
 )
 
 OPT_OUT_STUDY = Study(
     "opt-out",
-    (
-        Part("FMNIST", FMNIST | OPT_OUT, TYPICAL),
-        Part("EMNIST", EMNIST | OPT_OUT, TYPICAL, EMNIST_PART),
-    ),
+    tuple(part._replace(settings=part.settings | OPT_OUT) for part in IMAGE_PARTS),
     (FEDAVG, FEDPROX, SCAFFOLD, PERFEDAVG, QFFL, MWFED, MAXFL, ANNEALED),
     GRID,
     "test_accuracy",
@@ -136,8 +145,11 @@ FEW_STUDY = Study(
 LIARS_STUDY = Study(
     "liars",
     tuple(
-        Part(f"{name}, {share:.0%} liars".replace("%", " %"), data | _liars(share), TYPICAL)
-        for name, data in (("FMNIST", FMNIST), ("EMNIST", EMNIST))
+        part._replace(
+            label=f"{part.label}, {share:.0%} liars".replace("%", " %"),
+            settings=part.settings | _liars(share),
+        )
+        for part in IMAGE_PARTS
         for share in (0.1, 0.05)
     ),
     (MWFED, MAXFL, ANNEALED),
@@ -242,7 +254,7 @@ EXPERIMENTS = {
             OPT_OUT_STUDY, _columns(OPT_OUT_STUDY, BOTH, ("test_accuracy", "gm_appeal")),
         ),
         Experiment(
-            "fig:moti", "the same over rounds, FMNIST",
+            "fig:moti", "FMNIST, clients may leave after 10 rounds: both over the rounds",
             OPT_OUT_STUDY,
             tuple(
                 Column("FMNIST", clients, metric)
@@ -265,7 +277,7 @@ EXPERIMENTS = {
             FIVE, drawn=True,
         ),
         Experiment(
-            "tab:unseen", "clusters: the same two for unseen clients",
+            "tab:unseen", "clusters: GM-Appeal and preferred-model accuracy of unseen clients",
             CLUSTERS_STUDY, _columns(CLUSTERS_STUDY, UNSEEN, ("gm_appeal", "preferred_accuracy")),
             FIVE,
         ),
@@ -280,11 +292,11 @@ EXPERIMENTS = {
             ("MaxFL",), drawn=True,
         ),
         Experiment(
-            "tab:local", "clusters: after 5 tuning steps",
+            "tab:local", "clusters: GM-Appeal after 5 tuning steps",
             TUNED_STUDY, _columns(TUNED_STUDY, BOTH, ("gm_appeal",)),
         ),
         Experiment(
-            "tab:localPRA", "the same: preferred-model accuracy",
+            "tab:localPRA", "clusters: preferred-model accuracy after 5 tuning steps",
             TUNED_STUDY, _columns(TUNED_STUDY, BOTH, ("preferred_accuracy",)),
         ),
         Experiment(

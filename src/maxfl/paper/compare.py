@@ -55,12 +55,12 @@ def compare(experiment: Experiment, outcome: Outcome) -> list[Comparison]:
         for method in dict.fromkeys(name for name, _ in ours):
             rows.append([method, *(_ours(ours[method, c], c) for c in columns)])
             if any((method, c) in theirs for c in columns):
-                cells = [_theirs(theirs.get((method, c)), c) for c in columns]
+                cells = [_theirs(theirs.get((method, c))) for c in columns]
                 rows.append(["   paper", *cells])
-        paper = {cell: p.mean for cell, p in theirs.items()}
+        paper = {cell: float(p.mean) for cell, p in theirs.items()}
         remarks = [line for c in columns if (line := _order(c, ours, paper))]
-        if part.note:
-            remarks.insert(0, part.note)
+        if note := outcome.about["data_notes"][part.label]:
+            remarks.insert(0, note)
         title = f"{part.label} ({outcome.about['data'][part.label]})"
         found.append(Comparison(title, ["", *map(_heading, columns)], rows, remarks))
     return found
@@ -82,18 +82,27 @@ def _heading(column: Column) -> str:
     return f"{column.clients}{tuned}: {WORDS[column.metric]}{unit}"
 
 
-def _theirs(cell: Printed | None, column: Column) -> str:
-    return "" if cell is None else _cell(cell.mean, cell.deviation, column)
+def _theirs(cell: Printed | None) -> str:
+    return "" if cell is None else f"{cell.mean} ± {cell.deviation}"
 
 
 def _ours(values: NDArray[Any], column: Column) -> str:
-    deviation = float(np.std(values, ddof=1)) if len(values) > 1 else None
+    deviation = _deviation(values) if len(values) > 1 else None
     return _cell(float(np.mean(values)), deviation, column)
 
 
+def _deviation(values: NDArray[Any]) -> float:
+    return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+
+
+def _digits(column: Column) -> int:
+    """One digit for percentages, two for shares and losses."""
+    return 1 if column.metric in PERCENT else 2
+
+
 def _cell(mean: float, deviation: float | None, column: Column) -> str:
-    """Mean ± deviation, with a digit for percentages and two for shares and losses."""
-    digits = 1 if column.metric in PERCENT else 2
+    """Mean ± deviation."""
+    digits = _digits(column)
     return f"{mean:.{digits}f}" + ("" if deviation is None else f" ± {deviation:.{digits}f}")
 
 
@@ -105,8 +114,9 @@ def _order(column: Column, ours: Mapping[Cell, NDArray[Any]], theirs: Mapping[Ce
     common = [method for method, c in ours if c == column and (method, column) in theirs]
     if len(common) < 2:
         return ""
-    here = sorted(common, key=lambda m: -np.mean(ours[m, column]))
     there = sorted(common, key=lambda m: -theirs[m, column])
+    # Where ours show the same figure, the paper's order stands.
+    here = sorted(there, key=lambda m: -round(float(np.mean(ours[m, column])), _digits(column)))
     what = f"{column.clients}, {WORDS[column.metric]}"
     if all(theirs[a, column] >= theirs[b, column] for a, b in pairwise(here)):
         return f"{what}: the same order as in the paper."
@@ -114,7 +124,7 @@ def _order(column: Column, ours: Mapping[Cell, NDArray[Any]], theirs: Mapping[Ce
     if here[0] != there[0]:
         best, rival = ours[here[0], column], ours[there[0], column]
         won, lost = (_cell(float(np.mean(values)), None, column) for values in (best, rival))
-        near = np.mean(best) - np.mean(rival) <= max(np.std(best), np.std(rival))
+        near = np.mean(best) - np.mean(rival) <= max(_deviation(best), _deviation(rival))
         first = (
             f"here {here[0]} is first ({won}), in the paper {there[0]}, which here has {lost}"
             + (", no more apart than seeds are" if near else "")

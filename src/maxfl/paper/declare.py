@@ -31,12 +31,14 @@ class Part(NamedTuple):
         settings: Data, model, requirement and so on.
         typical: The one point of the grid that ``quick`` takes, for all methods.
         note: What its data are not; empty where they are the paper's. A stand-in says so here.
+        papers: Settings to take instead, without the note, where the paper's own data are found.
     """
 
     label: str
     settings: Settings
     typical: Settings
     note: str = ""
+    papers: Settings = {}  # noqa: RUF012 (a NamedTuple, never changed)
 
 
 class Study(NamedTuple):

@@ -34,7 +34,7 @@ def draw(experiment: Experiment, outcome: Outcome, path: Path) -> None:
         handles, labels = axes[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)))
         title = f"{experiment.name}: {experiment.what} ({outcome.about['scale']})"
-        figure.suptitle("\n".join(textwrap.wrap(title, int(size[0] * 11))), fontsize=10)
+        figure.suptitle(textwrap.fill(title, int(size[0] * 11)), fontsize=10)
         figure.savefig(path, dpi=150)
 
 
@@ -52,8 +52,8 @@ def _panel(
         for seed in values:
             axis.plot(rounds, seed, lw=0.6, alpha=0.5, color=style["color"])
     unit = ", %" if column.metric in PERCENT else ""
-    notes = {part.label: part.note for part in experiment.study.parts}
-    part = f"STAND-IN for {column.part}" if "STAND-IN" in notes[column.part] else column.part
+    stands_in = "STAND-IN" in outcome.about["data_notes"][column.part]
+    part = f"STAND-IN for {column.part}" if stands_in else column.part
     name = "loss" if losses else WORDS[column.metric]
     axis.set_title(f"{part}, {column.clients} clients: {name}{unit}", loc="left", fontsize=9)
     if column.metric == "gm_appeal":

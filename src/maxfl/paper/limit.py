@@ -89,7 +89,7 @@ def union_models(
     return {union: [look[u] for look in looks] for u, union in enumerate(every)}
 
 
-def best_union(union: tuple[int, ...], looks: Looks, bar: NDArray[Any], seen: int) -> Union:
+def at_best(union: tuple[int, ...], looks: Looks, bar: NDArray[Any], seen: int) -> Union:
     """Whom a union's model satisfies, at its best look; ``bar`` is what clients require, [K]."""
     satisfied = [np.asarray(appealing(losses, bar)) for losses in looks]
     best = max(satisfied, key=lambda own: float(own[:seen].mean()))

@@ -4,17 +4,18 @@ import csv
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_type_hints
 
 import numpy as np
 
 from maxfl.algorithms import fedavg
 from maxfl.config import override_all, validate
 from maxfl.data.prepare import prepare_federation
+from maxfl.errors import InputError
 from maxfl.files import write_whole
 from maxfl.model import mlp
 from maxfl.paper.catalogue import CLUSTERS, RATES
-from maxfl.paper.limit import Union, best_union, union_models
+from maxfl.paper.limit import Union, at_best, union_models
 from maxfl.paper.study import Stage
 from maxfl.plan import Training
 from maxfl.runs import claimed, machine, write_json
@@ -48,17 +49,20 @@ class Row(NamedTuple):
 
 
 def run_limit(scale: str, seeds: int, folder: Path, stage: Stage, *, resume: bool) -> Path:
-    """Find the limit for every η_l and seed, and write it to a folder."""
-    description = {"study": "limit", "scale": scale, "seeds": seeds}
+    """Find the limit for every η_l and seed, and write it to a folder, seed by seed."""
+    description = {
+        "study": "limit", "scale": scale, "seeds": seeds, "steps": list(LOOKS[scale]),
+        "rates": list(RATES), "settings": CLUSTERS,
+    }  # fmt: skip
     with claimed(folder, description, resume=resume, results=(TABLE,), last=ABOUT) as finished:
         if not finished:
             with stage("central models") as progress:
-                report = progress(0, 1)
-                rows = []
                 for seed in range(seeds):
-                    report("rounds", seed, seeds)
-                    rows += limits(seed, LOOKS[scale])
-                    report("rounds", seed + 1, seeds)
+                    part = folder / f"seed-{seed}.csv"
+                    if not part.is_file():
+                        write_whole(part, _to_csv(limits(seed, LOOKS[scale])))
+                    progress(0, 1)("rounds", seed + 1, seeds)
+            rows = [row for seed in range(seeds) for row in _from_csv(folder / f"seed-{seed}.csv")]
             write_whole(folder / TABLE, _to_csv(rows))
             write_json(folder / ABOUT, {**machine(), "scale": scale, "seeds": seeds})
     return folder
@@ -68,7 +72,8 @@ def limits(seed: int, looks: Sequence[int]) -> list[Row]:
     """One row for each η_l. The central models do not depend on it, only what clients require."""
     config = validate(override_all({}, CLUSTERS), "clusters")
     federation = prepare_federation(config.data, seed)
-    model = mlp(784, config.model.hidden, federation.classes, config.model.dropout)
+    inputs = int(np.prod(federation.train.x.shape[1:]))
+    model = mlp(inputs, config.model.hidden, federation.classes, config.model.dropout)
     losses = union_models(federation, model, seed, looks)
     alone = Simulation(
         federation, model, fedavg(), Training(local_lr=RATES), seed=[seed] * len(RATES)
@@ -77,7 +82,7 @@ def limits(seed: int, looks: Sequence[int]) -> list[Row]:
     for rate, bar, accuracy in zip(
         RATES, alone.thresholds.test, alone.solo.test_accuracy, strict=True
     ):
-        found = [best_union(u, own, bar, federation.seen) for u, own in losses.items()]
+        found = [at_best(u, own, bar, federation.seen) for u, own in losses.items()]
         best = max(found, key=lambda union: union.seen)
         everybody = max(found, key=lambda union: len(union.clusters))
         solo = float(np.mean(accuracy[: federation.seen]))
@@ -99,20 +104,23 @@ def _to_csv(rows: Sequence[Row]) -> bytes:
     return text.getvalue().encode()
 
 
+def _from_csv(path: Path) -> list[Row]:
+    kinds = get_type_hints(Row)
+    with path.open(encoding="utf-8") as file:
+        return [Row(**{n: kinds[n](v) for n, v in row.items()}) for row in csv.DictReader(file)]
+
+
 def read_limit(folder: Path) -> list[Row]:
     """The rows of a finished folder."""
-    with (folder / TABLE).open(encoding="utf-8") as file:
-        return [
-            Row(float(r["local_lr"]), int(r["seed"]), float(r["solo_accuracy"]), r["clusters"],
-                float(r["seen"]), float(r["unseen"]), float(r["everybody"]))
-            for r in csv.DictReader(file)
-        ]  # fmt: skip
+    if not (folder / ABOUT).is_file():
+        raise InputError(f"{folder} holds no finished limit: run it with `maxfl paper run limit`")
+    return _from_csv(folder / TABLE)
 
 
 def limit_headings() -> list[str]:
     """Of the table for people."""
-    limit = ("limit, seen", "limit, unseen", "all clusters, seen")
-    return ["η_l", "solo accuracy, %", *limit, "clusters satisfied"]
+    limit = ("best, seen", "best, unseen", "all clusters, seen")
+    return ["η_l", "solo accuracy, %", *limit, "trained on"]
 
 
 def limit_rows(rows: Sequence[Row]) -> list[list[str]]:

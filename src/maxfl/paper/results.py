@@ -20,10 +20,10 @@ PERCENT = ("test_accuracy", "preferred_accuracy", "solo_accuracy")
 
 
 class Printed(NamedTuple):
-    """A cell of the paper: mean and deviation, as printed."""
+    """A cell of the paper, as printed."""
 
-    mean: float
-    deviation: float
+    mean: str
+    deviation: str
 
 
 class Outcome(NamedTuple):
@@ -32,7 +32,7 @@ class Outcome(NamedTuple):
     Attributes:
         table: Its ``results.parquet``.
         about: Its ``study.json``.
-        place: Where it was read from, in words.
+        place: Where it was read from.
     """
 
     table: pa.Table
@@ -54,8 +54,9 @@ class Outcome(NamedTuple):
             & (pc.field("metric") == column.metric)
         )
         own = self.table.filter(rows).sort_by([("seed", "ascending"), ("round", "ascending")])
-        rounds = np.unique(own["round"].to_numpy())
-        values = own["value"].to_numpy().astype(float).reshape(-1, max(1, len(rounds)))
+        rounds, seeds = np.unique(own["round"].to_numpy()), np.unique(own["seed"].to_numpy())
+        # One value for each seed and round; anything else would be read side by side wrongly.
+        values = own["value"].to_numpy().astype(float).reshape(len(seeds), max(1, len(rounds)))
         return rounds, values * (100 if column.metric in PERCENT else 1)
 
     def final(self, method: str, column: Column) -> NDArray[Any]:
@@ -63,7 +64,7 @@ class Outcome(NamedTuple):
         return self.series(method, column)[1][:, -1]
 
 
-def read(folder: Path, place: str | None = None) -> Outcome:
+def read(folder: Path) -> Outcome:
     """A finished study of a folder."""
     if not (folder / ABOUT).is_file():
         raise InputError(
@@ -74,7 +75,7 @@ def read(folder: Path, place: str | None = None) -> Outcome:
         table = pq.read_table(folder / RESULTS)
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{folder / RESULTS} can't be read: {error}") from error
-    return Outcome(table, read_json(folder / ABOUT), place or str(folder))
+    return Outcome(table, read_json(folder / ABOUT), str(folder))
 
 
 def kept(study: str) -> Path:
@@ -89,7 +90,7 @@ def printed(experiment: Experiment) -> dict[tuple[str, Column], Printed]:
     columns = {tuple(map(str, column)): column for column in experiment.columns}
     fields = Column._fields
     return {
-        (row["method"], columns[key]): Printed(float(row["mean"]), float(row["deviation"]))
+        (row["method"], columns[key]): Printed(row["mean"], row["deviation"])
         for row in rows
         if (key := tuple(row[field] for field in fields)) in columns
     }

@@ -7,6 +7,7 @@
 <folder>/study.json       what was chosen, on which machine, in what time; written last
 """
 
+import inspect
 import itertools
 import time
 from collections.abc import Callable, Sequence
@@ -19,11 +20,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from maxfl.algorithms import ALGORITHMS
 from maxfl.config import override, override_all, validate
+from maxfl.data.catalogue import entry
+from maxfl.data.locate import find
 from maxfl.errors import InputError
 from maxfl.files import write_whole
 from maxfl.paper.declare import Method, Part, Settings, Study
-from maxfl.runs import METRICS, SUMMARY, claimed, machine, read_json, write_json
+from maxfl.runs import EXPERIMENT, METRICS, SUMMARY, claimed, machine, read_json, write_json
 from maxfl.settings import DataConfig, RunConfig
 from maxfl.simulation import Progress
 from maxfl.sweep import Grid, run_sweep
@@ -70,7 +74,7 @@ class Scale(NamedTuple):
 
 
 SCALES = {
-    "quick": Scale("quick", seeds=2, rounds=30, search=False, every=10),
+    "quick": Scale("quick", seeds=1, rounds=40, search=False, every=10),
     "full": Scale("full", seeds=3, rounds=None, search=True, every=10),
 }
 
@@ -88,16 +92,16 @@ def run_study(
     description = {"study": study.name, **scale._asdict(), "plan": _plain(study)}
     with claimed(folder, description, resume=resume, results=(RESULTS,), last=ABOUT) as finished:
         if not finished:
-            began = time.monotonic()
+            # The time of a study that was cut off before is not known.
+            began = None if any(folder.glob("*/" + EXPERIMENT)) else time.monotonic()
             searches = scale.search and study.grid
             chosen = _search(study, scale, folder, stage, announce) if searches else _typical(study)
             grid = _final_grid(study, scale, chosen)
             with stage("final runs") as progress:
                 run_sweep(grid, folder / "final", resume=True, progress=progress, announce=announce)
             _write(folder / RESULTS, _compact(folder / "final"))
-            write_json(
-                folder / ABOUT, _about(study, scale, chosen, folder, time.monotonic() - began)
-            )
+            seconds = None if began is None else time.monotonic() - began
+            write_json(folder / ABOUT, _about(study, scale, chosen, folder, seconds))
     return folder
 
 
@@ -106,12 +110,34 @@ def data_of(part: Part) -> DataConfig:
     return validate(override_all({}, part.settings), part.label).data
 
 
+def with_the_papers_data(study: Study) -> Study:
+    """The study on the paper's own data, where they are found, else on what stands for them."""
+    return study._replace(parts=tuple(map(_preferred, study.parts)))
+
+
+def _preferred(part: Part) -> Part:
+    own = part._replace(settings=part.settings | part.papers, note="")
+    data = data_of(own)
+    files = entry(data.source, data.part, data.vectors).files if part.papers else ()
+    return own if files and all(find(file, data.dir) for file in files) else part
+
+
 def _plain(study: Study) -> Any:
-    """The declaration as JSON knows it."""
-    parts = {part.label: part.settings | {"typical": part.typical} for part in study.parts}
-    methods = {method.label: method.settings for method in study.methods}
-    grid = {key: list(values) for key, values in study.grid.items()}
-    return {"parts": parts, "methods": methods, "grid": grid}
+    """The declaration as JSON knows it, with all numbers of the methods."""
+    first = study.parts[0]
+    return {
+        "parts": {part.label: part.settings | {"typical": part.typical} for part in study.parts},
+        "methods": {m.label: _numbers(case(first, m, {}, {}, 0).config) for m in study.methods},
+        "grid": {key: list(values) for key, values in study.grid.items()},
+        "chosen_by": f"{study.chosen_by} of the {study.model} model",
+    }
+
+
+def _numbers(config: RunConfig) -> Settings:
+    """A method's name and numbers, those that it has by default too."""
+    name = config.algorithm.name
+    defaults = inspect.signature(ALGORITHMS[name]).parameters.items()
+    return {"name": name, **{n: p.default for n, p in defaults}, **config.algorithm.numbers}
 
 
 Chosen = dict[tuple[str, str], Settings]
@@ -134,7 +160,7 @@ def _search(
     points = [
         dict(zip(study.grid, v, strict=True)) for v in itertools.product(*study.grid.values())
     ]
-    at_end: Settings = {"data.evaluate_on": "validation", **_last_only(scale, study)}
+    at_end: Settings = {"data.evaluate_on": "validation", **_seldom(scale, study)}
     cases = [
         case(part, method, point, at_end, seed)
         for part, method, point, seed in itertools.product(
@@ -164,10 +190,15 @@ def best(
         for key, value in point.items():
             rows = rows & (pc.field(key) == value)
         values = own.filter(rows & (pc.field("clients") == "seen"))["value"].to_numpy()
-        # A run that diverged has no figure; a point with such a run is not taken.
-        return float(values.mean()) if len(values) and np.isfinite(values).all() else -np.inf
+        return float(values.mean()) if len(values) else np.nan
 
-    scores = [(mean(p, study.chosen_by), mean(p, "preferred_accuracy")) for p in points]
+    def score(point: Settings) -> tuple[float, float]:
+        # A model that diverged still has accuracy and appeal, but no loss: it is not taken.
+        if not np.isfinite(mean(point, "train_loss")):
+            return -np.inf, -np.inf
+        return mean(point, study.chosen_by), mean(point, "preferred_accuracy")
+
+    scores = [score(point) for point in points]
     if max(scores)[0] == -np.inf:
         raise InputError(f"{study.name}: every configuration of {method} on {part} diverged")
     return dict(points[scores.index(max(scores))])
@@ -185,11 +216,12 @@ def _final_grid(study: Study, scale: Scale, chosen: Chosen) -> Grid:
     ])  # fmt: skip
 
 
-def _last_only(scale: Scale, study: Study) -> Settings:
-    """Evaluate the final model only."""
+def _seldom(scale: Scale, study: Study) -> Settings:
+    """Evaluate a few times only."""
     rounds = scale.rounds or study.parts[0].settings["training.rounds"]
+    every = -(-rounds // 4)  # in four blocks, so that progress shows and a kill loses little
     return {
-        "training.rounds": rounds, "training.evaluate_every": rounds, "training.block": rounds,
+        "training.rounds": rounds, "training.evaluate_every": every, "training.block": every,
     }  # fmt: skip
 
 
@@ -227,7 +259,7 @@ def _compact(folder: Path, *, last: bool = False) -> pa.Table:
 
 
 def _about(
-    study: Study, scale: Scale, chosen: Chosen, folder: Path, seconds: float
+    study: Study, scale: Scale, chosen: Chosen, folder: Path, seconds: float | None
 ) -> dict[str, Any]:
     """What people want to know of a finished study."""
     summary = read_json(folder / "final" / SUMMARY)["configurations"]
@@ -242,13 +274,15 @@ def _about(
         "study": study.name,
         **machine(),
         "scale": scale.words(study),
-        "seconds": round(seconds, 1),
+        "seconds": None if seconds is None else round(seconds, 1),
         "data": data,
+        "data_notes": {part.label: part.note for part in study.parts},
         "chosen": {
             part.label: {m.label: chosen[part.label, m.label] for m in study.methods}
             for part in study.parts
         },
         "notes": notes,
+        "plan": _plain(study),
     }
 
 
