@@ -50,12 +50,7 @@ def _made(experiment: Experiment, outcome: Outcome) -> str:
     """How the runs were made, and what went wrong in some."""
     about = outcome.about
     shown = {c.part for c in experiment.columns}
-    notes = [n for n in about["notes"] if n.startswith(tuple(f"{p}, " for p in shown))]
-    runs: dict[str, list[str]] = {}
-    for note in notes:
-        where, what = note.rsplit(", seed ", 1)
-        runs.setdefault(where, []).append(what.split(": ", 1)[1])
-    lines = [f"- {where}: {', '.join(whats)}.\n" for where, whats in runs.items()]
+    lines = [f"- {line}.\n" for line in outcome.troubles(shown)]
     study = f"the study {experiment.study.name} took {about['seconds']:.0f} s"
     scale = about["scale"].capitalize()
     return "".join([*lines, f"\n{scale}; {study} on {about['device']}, JAX {about['jax']}.\n"])

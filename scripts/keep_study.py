@@ -61,14 +61,14 @@ def _together(before: dict | None, new: dict) -> dict:
     if before is None or not set(before["data"]) - set(new["data"]):
         return new
     others = {part: v for part, v in before["data"].items() if part not in new["data"]}
-    notes = [n for n in before["notes"] if n.startswith(tuple(f"{part}, " for part in others))]
+    troubles = [own for own in before["troubles"] if own["part"] in others]
     return {
         **new,
         "seconds": new["seconds"] + before["seconds"],
         "data": {**others, **new["data"]},
         "data_notes": {**{p: before["data_notes"][p] for p in others}, **new["data_notes"]},
         "chosen": {**{p: before["chosen"][p] for p in others}, **new["chosen"]},
-        "notes": notes + new["notes"],
+        "troubles": troubles + new["troubles"],
     }
 
 

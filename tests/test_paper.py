@@ -126,7 +126,7 @@ def outcome(figures):
         "data": {"FMNIST": "toy data"},
         "chosen": {"FMNIST": {}},
         "scale": "a toy",
-        "notes": [],
+        "troubles": [],
         "data_notes": {"FMNIST": ""},
     }
     return Outcome(table, about, "nowhere")
@@ -158,6 +158,11 @@ def test_another_order_is_said_plainly(maxfl_figures, near):
     assert "THE ORDER DIFFERS: here FedAvg is first (0.65), in the paper MaxFL" in remark
     assert ("no more apart than seeds are" in remark) == near
     assert "here FedAvg > MaxFL; in the paper MaxFL > FedAvg" in remark
+
+
+def test_methods_that_are_all_alike_have_no_order():
+    (table,) = compare(only_appeal("tab:unseen"), outcome({"FedAvg": (0.0,), "MaxFL": (0.001,)}))
+    assert table.remarks == ["unseen, GM-Appeal: no difference between the methods here."]
 
 
 TINY = Study(
@@ -310,7 +315,7 @@ def test_kept_runs_are_shown_beside_the_papers(tmp_path, monkeypatch):
     text = command("show", "tab:testacc")
     assert "43.70 ± 0.02" in text, "the paper's figures stand as printed"
     assert "THE ORDER DIFFERS" in text
-    assert "stalled from round 11" in text
+    assert "MW-Fed: nobody willing from round 11 on (seeds 0, 1, 2)" in text
     assert "STAND-IN" in command("show", "tab:unseen")
     assert "η_l = 0.05" in command("show", "sensitivity")
     assert "best, seen" in command("show", "limit")

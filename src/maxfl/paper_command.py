@@ -208,8 +208,8 @@ def _show(experiment: Experiment, outcome: Outcome) -> None:
     """Tables, remarks, and how they were made."""
     for comparison in compare(experiment, outcome):
         _print_table(comparison)
-    for note in outcome.about["notes"]:
-        console.print(f"  {note}", style="dim", highlight=False)
+    for line in outcome.troubles({column.part for column in experiment.columns}):
+        console.print(f"  {line}", style="dim", highlight=False)
     about = outcome.about
     time = "in several sittings" if about["seconds"] is None else f"in {about['seconds']:.0f} s"
     console.print(

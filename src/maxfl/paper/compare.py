@@ -118,6 +118,8 @@ def _order(column: Column, ours: Mapping[Cell, NDArray[Any]], theirs: Mapping[Ce
     # Where ours show the same figure, the paper's order stands.
     here = sorted(there, key=lambda m: -round(float(np.mean(ours[m, column])), _digits(column)))
     what = f"{column.clients}, {WORDS[column.metric]}"
+    if len({round(float(np.mean(ours[m, column])), _digits(column)) for m in common}) == 1:
+        return f"{what}: no difference between the methods here."
     if all(theirs[a, column] >= theirs[b, column] for a, b in pairwise(here)):
         return f"{what}: the same order as in the paper."
     first = f"{here[0]} is first in both"

@@ -1,6 +1,7 @@
 """A study's figures, ours and the paper's, cell by cell."""
 
 import csv
+from collections.abc import Container
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -62,6 +63,18 @@ class Outcome(NamedTuple):
     def final(self, method: str, column: Column) -> NDArray[Any]:
         """The figures of the final models, float[seeds]; empty if the method was not run."""
         return self.series(method, column)[1][:, -1]
+
+    def troubles(self, parts: Container[str]) -> list[str]:
+        """What went wrong in runs of some parts, a line for each method and mishap."""
+        seeds: dict[str, list[int]] = {}
+        for own in self.about["troubles"]:
+            if own["part"] in parts:
+                where = f"{own['part']}, {own['method']}: {own['what']}"
+                seeds.setdefault(where, []).append(own["seed"])
+        return [
+            f"{where} (seed{'s' if len(own) > 1 else ''} {', '.join(map(str, own))})"
+            for where, own in seeds.items()
+        ]
 
 
 def read(folder: Path) -> Outcome:

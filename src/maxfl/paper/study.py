@@ -264,9 +264,13 @@ def _about(
     """What people want to know of a finished study."""
     summary = read_json(folder / "final" / SUMMARY)["configurations"]
     data = {entry["values"]["part"]: entry["data"] for entry in summary}
-    notes = [
-        f"{entry['values']['part']}, {entry['values']['method']}, seed {entry['values']['seed']}: "
-        + ("diverged" if entry["diverged"] else f"stalled from round {entry['stalled_from_round']}")
+    troubles = [
+        {
+            **{key: entry["values"][key] for key in ("part", "method", "seed")},
+            "what": "diverged"
+            if entry["diverged"]
+            else f"nobody willing from round {entry['stalled_from_round']} on",
+        }
         for entry in summary
         if entry["diverged"] or entry["stalled_from_round"]
     ]
@@ -281,7 +285,7 @@ def _about(
             part.label: {m.label: chosen[part.label, m.label] for m in study.methods}
             for part in study.parts
         },
-        "notes": notes,
+        "troubles": troubles,
         "plan": _plain(study),
     }
 
