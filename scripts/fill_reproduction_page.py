@@ -37,7 +37,7 @@ def table(name: str) -> str:
     if name.startswith("rates "):
         return rates(name.removeprefix("rates "))
     experiment = EXPERIMENTS[name]
-    outcome = read(kept(experiment.study.name))
+    outcome = read(kept(experiment.study.name), experiment.study.name)
     parts = []
     for own in compare(experiment, outcome):
         rows = [_italic(row) if row[0].startswith(" ") else row for row in own.rows]
@@ -51,9 +51,18 @@ def _made(experiment: Experiment, outcome: Outcome) -> str:
     about = outcome.about
     shown = {c.part for c in experiment.columns}
     lines = [f"- {line}.\n" for line in outcome.troubles(shown)]
+    lines += [f"- Chosen for {part}: {_points(own)}.\n" for part, own in about["chosen"].items()
+              if part in shown and any(own.values())]  # fmt: skip
     study = f"the study {experiment.study.name} took {about['seconds']:.0f} s"
     scale = about["scale"].capitalize()
     return "".join([*lines, f"\n{scale}; {study} on {about['device']}, JAX {about['jax']}.\n"])
+
+
+def _points(chosen: dict[str, dict[str, float]]) -> str:
+    """Every method's point of the grid."""
+    names = [key.rpartition(".")[2] for key in next(iter(chosen.values()))]
+    points = (f"{method} {', '.join(map(str, p.values()))}" for method, p in chosen.items())
+    return f"({', '.join(names)}) {'; '.join(points)}"
 
 
 def _italic(row: list[str]) -> list[str]:
@@ -96,7 +105,7 @@ def main() -> None:
     for name, experiment in EXPERIMENTS.items():
         path = PAGE.parent / f"reproduction/{name.replace(':', '-')}.png"
         if f"reproduction/{path.name}" in page:
-            draw(experiment, read(kept(experiment.study.name)), path)
+            draw(experiment, read(kept(experiment.study.name), experiment.study.name), path)
 
 
 if __name__ == "__main__":

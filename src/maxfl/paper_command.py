@@ -1,5 +1,6 @@
 """``maxfl paper``: the paper's tables and figures, run and shown beside what it prints."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -77,7 +78,7 @@ def run_command(
         list[str] | None, typer.Option(help="Only this part, e.g. FMNIST (repeatable).")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder; by default runs/paper/<study>-<scale>.")
+        Path | None, typer.Option(help="Folder; by default runs/paper/<study>-<parts>-<scale>.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where it was cut off.")] = False,
 ) -> None:
@@ -102,17 +103,21 @@ def show_command(
         Path | None,
         typer.Option(help="Folder of a run; by default yours in runs/paper, else ours."),
     ] = None,
+    ours: Annotated[
+        bool, typer.Option("--kept", help="The full run that comes with the package.")
+    ] = False,
 ) -> None:
     """Show an experiment's table again, of your run or of the one that comes with the package."""
     _check_name(name)
     if name in FIGURES:
         raise InputError(f"{name} runs in seconds and is not kept: maxfl paper run {name}")
     if name == LIMIT:
-        _show_limit(out or _find(LIMIT, LIMIT_ABOUT))
+        _show_limit(kept(LIMIT) if ours else out or _find(LIMIT, LIMIT_ABOUT))
         return
     experiment = EXPERIMENTS[name]
-    folder = out or _find(experiment.study.name, ABOUT)
-    _show(experiment, read(folder))
+    study = experiment.study.name
+    folder = kept(study) if ours else out or _find(study, ABOUT)
+    _show(experiment, read(folder, study))
 
 
 def _check_name(name: str) -> None:
@@ -124,7 +129,7 @@ def _kept_parts(experiment: Experiment) -> str:
     if not (folder / ABOUT).is_file():
         return "no"
     shown = {column.part for column in experiment.columns}
-    parts = [part for part in read(folder).parts if part in shown]
+    parts = [part for part in read(folder, experiment.study.name).parts if part in shown]
     return "; ".join(parts) if len(parts) < 4 else "yes"
 
 
@@ -132,8 +137,10 @@ def _run_theory(name: str, options: Options) -> None:
     for option, given in (("--seeds", options.seeds), ("--part", options.parts)):
         if given:
             raise InputError(f"{option} does nothing for {name}, which is theory: leave it out")
+    folder = options.out or Path("runs/theory")
+    _make_folder(folder)
     for finding in FIGURES[name].make():
-        show_finding(finding, options.out or Path("runs/theory"))
+        show_finding(finding, folder)
 
 
 def _run_limit(options: Options) -> None:
@@ -150,14 +157,14 @@ def _run_study(experiment: Experiment, options: Options) -> None:
     scale = SCALES[options.scale]
     scale = scale if options.seeds is None else scale._replace(seeds=options.seeds)
     study = with_the_papers_data(_narrowed(experiment.study, options.parts))
-    parts = "".join(f"-{label.replace(' ', '').replace(',', '-')}" for label in options.parts)
-    folder = options.out or RUNS / f"{study.name}{parts}-{scale.name}"
+    name = re.sub(r"[^\w.]+", "-", "-".join([study.name, *options.parts, scale.name]))
+    folder = options.out or RUNS / name
     console.print(
         f"[bold]{experiment.name}[/]: {experiment.what}. {scale.words(study)}.", highlight=False
     )
     with _at_work(folder, study):
         run_study(study, scale, folder, _stage, resume=options.resume, announce=announce)
-        outcome = read(folder)
+        outcome = read(folder, study.name)
         if experiment.drawn:
             figure = folder / f"{experiment.name.replace(':', '-')}.png"
             draw(experiment, outcome, figure)
@@ -169,13 +176,18 @@ def _run_study(experiment: Experiment, options: Options) -> None:
 @contextmanager
 def _at_work(folder: Path, study: Study) -> Iterator[None]:
     """See to folder and data first, and tell how to go on if the work is cut off."""
+    _make_folder(folder)
+    fetch_data([data_of(part) for part in study.parts])
+    with resumable(folder):
+        yield
+
+
+def _make_folder(folder: Path) -> None:
+    """Make it before any work, so that a bad one is told at once."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"can't use {folder} as a folder: {error.strerror}") from error
-    fetch_data([data_of(part) for part in study.parts])
-    with resumable(folder):
-        yield
 
 
 def _narrowed(study: Study, labels: list[str]) -> Study:
@@ -192,8 +204,8 @@ def _find(study: str, last: str) -> Path:
         if (folder / last).is_file():
             return folder
     raise InputError(
-        f"no run of the study {study} is in {RUNS}, and none comes with the package: run it, or "
-        f"name its folder with --out"
+        f"no finished run of the study {study} is in {RUNS}, and none comes with the package: run "
+        f"it, finish it with --resume, or name its folder with --out"
     )
 
 
@@ -211,11 +223,17 @@ def _show(experiment: Experiment, outcome: Outcome) -> None:
     for line in outcome.troubles({column.part for column in experiment.columns}):
         console.print(f"  {line}", style="dim", highlight=False)
     about = outcome.about
+    if not about["scale"].startswith("full"):
+        console.print(
+            f"These are figures of a {about['scale']}: don't compare them with the paper's; "
+            f"`maxfl paper show {experiment.name} --kept` has a full run, where there is one.",
+            style="yellow", highlight=False,
+        )  # fmt: skip
     time = "in several sittings" if about["seconds"] is None else f"in {about['seconds']:.0f} s"
     console.print(
         f"Ours: {about['scale']}; {time} on {about['device']}; from {outcome.place}.\nGM-Appeal: "
         f"share of clients whose held-out loss with the global model is below that of a model "
-        f"trained alone. Mean ± standard deviation over seeds.",
+        f"trained alone; ± is the standard deviation over seeds.",
         style="dim", highlight=False,
     )  # fmt: skip
 

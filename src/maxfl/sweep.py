@@ -143,7 +143,7 @@ def _forecast(plans: Sequence[_Plan], largest: int) -> str:
     free = free_bytes(jax.devices()[0])
     return (
         f"{total} configurations in {len(plans)} group{'s' if len(plans) > 1 else ''}, up to "
-        f"{at_once} at once; memory: at most about {largest / 1e9:.1f} of {free / 1e9:.0f} GB a "
+        f"{at_once} at once; memory: at most about {largest / 1e9:.2g} of {free / 1e9:.0f} GB a "
         f"device"
     )
 

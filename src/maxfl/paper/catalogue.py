@@ -98,6 +98,7 @@ TUNING: Settings = {"personal.tuning": 5}
 TYPICAL: Settings = {
     "training.local_lr": 0.01, "training.batch_size": 32, "training.local_steps": 30,
 }  # fmt: skip
+TYPICAL_EMNIST: Settings = TYPICAL | {"training.local_lr": 0.1, "training.local_steps": 50}
 TYPICAL_SERVER: Settings = {
     "training.server_lr": 10.0, "training.batch_size": 32, "training.local_steps": 10,
 }  # fmt: skip
@@ -115,7 +116,7 @@ def _maxfl(**numbers: float) -> Settings:
 
 IMAGE_PARTS = (
     Part("FMNIST", FMNIST, TYPICAL),
-    Part("EMNIST", EMNIST, TYPICAL, EMNIST_PART, PAPERS_EMNIST),
+    Part("EMNIST", EMNIST, TYPICAL_EMNIST, EMNIST_PART, PAPERS_EMNIST),
 )
 CLUSTER_PARTS = (
     Part("FMNIST", CLUSTERS, TYPICAL_SERVER),
@@ -128,6 +129,13 @@ OPT_OUT_STUDY = Study(
     (FEDAVG, FEDPROX, SCAFFOLD, PERFEDAVG, QFFL, MWFED, MAXFL, ANNEALED),
     GRID,
     "test_accuracy",
+)
+FLIPPED_STUDY = OPT_OUT_STUDY._replace(
+    name="flipped",
+    parts=tuple(
+        part._replace(label="FMNIST, 30 % flipped", settings=part.settings | {"data.flipped": 0.3})
+        for part in OPT_OUT_STUDY.parts[:1]
+    ),
 )
 FEW_STUDY = Study(
     "few",
@@ -264,7 +272,7 @@ EXPERIMENTS = {
             drawn=True,
         ),
         Experiment(
-            "tab:testacc2", "3 clients a round, who may leave after 5 rounds (not printed)",
+            "tab:testacc2", "3 clients a round, who may leave after 5 (a comment in its source)",
             FEW_STUDY, _columns(FEW_STUDY, BOTH, ("test_accuracy", "gm_appeal")),
         ),
         Experiment(
@@ -272,8 +280,9 @@ EXPERIMENTS = {
             LIARS_STUDY, _columns(LIARS_STUDY, BOTH, ("test_accuracy", "gm_appeal")),
         ),
         Experiment(
-            "fig:dnn", "clusters: GM-Appeal and preferred-model accuracy over rounds",
-            CLUSTERS_STUDY, _columns(CLUSTERS_STUDY, SEEN, ("gm_appeal", "preferred_accuracy")),
+            "fig:dnn", "clusters: GM-Appeal, preferred-model and test accuracy over rounds",
+            CLUSTERS_STUDY,
+            _columns(CLUSTERS_STUDY, SEEN, ("gm_appeal", "preferred_accuracy", "test_accuracy")),
             FIVE, drawn=True,
         ),
         Experiment(
@@ -305,10 +314,14 @@ EXPERIMENTS = {
             _columns(REQUIREMENT_STUDY, SEEN, ("gm_appeal", "preferred_accuracy")),
         ),
         Experiment(
-            "fig:syn", "synthetic data with 40 % and 80 % training data (not printed)",
+            "fig:syn", "synthetic data, 40 % and 80 % for training (a comment in its source)",
             SYNTHETIC_STUDY,
             _columns(SYNTHETIC_STUDY, SEEN, ("gm_appeal", "preferred_accuracy")),
             drawn=True,
+        ),
+        Experiment(
+            "flipped", "ours: tab:testacc with 30 % of the clients' labels flipped, FMNIST",
+            FLIPPED_STUDY, _columns(FLIPPED_STUDY, BOTH, ("test_accuracy", "gm_appeal")),
         ),
         Experiment(
             "sensitivity", "ours: how GM-Appeal moves with what the paper leaves open (clusters)",

@@ -1,7 +1,7 @@
 """A study's figures beside the paper's: cells, and where the order of methods differs."""
 
-from collections.abc import Mapping
-from itertools import pairwise
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,11 +59,26 @@ def compare(experiment: Experiment, outcome: Outcome) -> list[Comparison]:
                 rows.append(["   paper", *cells])
         paper = {cell: float(p.mean) for cell, p in theirs.items()}
         remarks = [line for c in columns if (line := _order(c, ours, paper))]
+        remarks += _alone(outcome, part.label, columns, dict.fromkeys(name for name, _ in ours))
         if note := outcome.about["data_notes"][part.label]:
             remarks.insert(0, note)
         title = f"{part.label} ({outcome.about['data'][part.label]})"
         found.append(Comparison(title, ["", *map(_heading, columns)], rows, remarks))
     return found
+
+
+def _alone(
+    outcome: Outcome, part: str, columns: Sequence[Column], methods: Iterable[str]
+) -> list[str]:
+    """The solo models' accuracy beside the methods'; it differs where methods chose other η_l."""
+    lines = []
+    for clients in dict.fromkeys(c.clients for c in columns if c.metric in PERCENT):
+        column = Column(part, clients, "solo_accuracy")
+        means = [float(np.mean(outcome.final(method, column))) for method in methods]
+        low, high = f"{min(means):.1f}", f"{max(means):.1f}"
+        figure = low if low == high else f"{low} to {high}"
+        lines.append(f"{clients}: models trained alone have {figure} %.")
+    return lines
 
 
 def _by_part(experiment: Experiment, outcome: Outcome) -> Comparison:
@@ -110,26 +125,33 @@ Cell = tuple[str, Column]
 
 
 def _order(column: Column, ours: Mapping[Cell, NDArray[Any]], theirs: Mapping[Cell, float]) -> str:
-    """Say whether the methods that both have come in the same order."""
+    """Say whether the methods that both have come in the same order, ties and seeds minded."""
     common = [method for method, c in ours if c == column and (method, column) in theirs]
     if len(common) < 2:
         return ""
-    there = sorted(common, key=lambda m: -theirs[m, column])
-    # Where ours show the same figure, the paper's order stands.
-    here = sorted(there, key=lambda m: -round(float(np.mean(ours[m, column])), _digits(column)))
     what = f"{column.clients}, {WORDS[column.metric]}"
-    if len({round(float(np.mean(ours[m, column])), _digits(column)) for m in common}) == 1:
-        return f"{what}: no difference between the methods here."
-    if all(theirs[a, column] >= theirs[b, column] for a, b in pairwise(here)):
-        return f"{what}: the same order as in the paper."
-    first = f"{here[0]} is first in both"
-    if here[0] != there[0]:
-        best, rival = ours[here[0], column], ours[there[0], column]
-        won, lost = (_cell(float(np.mean(values)), None, column) for values in (best, rival))
-        near = np.mean(best) - np.mean(rival) <= max(_deviation(best), _deviation(rival))
-        first = (
-            f"here {here[0]} is first ({won}), in the paper {there[0]}, which here has {lost}"
-            + (", no more apart than seeds are" if near else "")
-        )
-    orders = f"here {' > '.join(here)}; in the paper {' > '.join(there)}"
-    return f"{what}: THE ORDER DIFFERS: {first}; {orders}."
+    if min(len(ours[method, column]) for method in common) < 2:
+        return f"{what}: one seed, so no order of methods."
+    digits = _digits(column)
+    here = {m: round(float(np.mean(ours[m, column])), digits) for m in common}
+    there = {m: theirs[m, column] for m in common}
+    first, second = sorted(common, key=lambda m: -here[m])[:2]
+    ahead = float(np.mean(ours[first, column]) - np.mean(ours[second, column]))
+    spread = max(_deviation(ours[m, column]) for m in (first, second))
+    close = " (no further ahead than seeds differ)" if ahead <= spread else ""
+    orders = f"here {_ranking(here)}{close}; in the paper {_ranking(there)}"
+    reverse = any(
+        (here[a] - here[b]) * (there[a] - there[b]) < 0 for a, b in combinations(common, 2)
+    )
+    if reverse:
+        return f"{what}: THE ORDER DIFFERS: {orders}."
+    lost = [m for m in common if there[m] == max(there.values()) and here[m] == min(here.values())]
+    if lost:
+        return f"{what}: THE PAPER'S FIRST, {lost[0]}, IS NOT AHEAD: {orders}."
+    return f"{what}: the same order as in the paper{close}."
+
+
+def _ranking(figures: Mapping[str, float]) -> str:
+    """Methods from the best to the worst: A > B = C."""
+    levels = sorted(set(figures.values()), reverse=True)
+    return " > ".join(" = ".join(m for m in figures if figures[m] == level) for level in levels)

@@ -6,7 +6,9 @@ from maxfl.history import Whose
 
 Settings = dict[str, Any]
 """Settings by their dotted names, as on the command line."""
-Metric = Literal["test_accuracy", "gm_appeal", "preferred_accuracy", "train_loss", "test_loss"]
+Metric = Literal[
+    "test_accuracy", "gm_appeal", "preferred_accuracy", "train_loss", "test_loss", "solo_accuracy"
+]
 
 
 class Method(NamedTuple):

@@ -77,8 +77,8 @@ class Outcome(NamedTuple):
         ]
 
 
-def read(folder: Path) -> Outcome:
-    """A finished study of a folder."""
+def read(folder: Path, study: str) -> Outcome:
+    """A finished run of a study in a folder."""
     if not (folder / ABOUT).is_file():
         raise InputError(
             f"{folder} holds no finished study: run it with `maxfl paper run`, or finish it with "
@@ -88,7 +88,10 @@ def read(folder: Path) -> Outcome:
         table = pq.read_table(folder / RESULTS)
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{folder / RESULTS} can't be read: {error}") from error
-    return Outcome(table, read_json(folder / ABOUT), str(folder))
+    about = read_json(folder / ABOUT)
+    if about["study"] != study:
+        raise InputError(f"{folder} holds the study {about['study']}, not {study}")
+    return Outcome(table, about, str(folder))
 
 
 def kept(study: str) -> Path:

@@ -63,8 +63,10 @@ def mean_estimation(variance: float = 1.0, draws: int = 10_000, seed: int = 0) -
         left, right = figure.subplots(1, 2)
         for i, (label, name) in enumerate(named.items()):
             left.plot(POINTS, curves[name], color=COLOURS[i], ls=DASHES[i], lw=2, label=label)
-        left.plot(POINTS, np.minimum(above, 1), color="0.5", lw=1, label="at most (lemma A.1)")
-        left.axhline(below, color="0.5", lw=1, ls=":", label="at least (theorem A.1)")
+        left.plot(
+            POINTS, np.minimum(above, 1), color="0.5", lw=1, label="FedAvg at most (lemma A.1)"
+        )
+        left.axhline(below, color="0.5", lw=1, ls=":", label="MaxFL at least (theorem A.1)")
         left.set(xlabel="heterogeneity γ_G²", ylabel="GM-Appeal", ylim=(0, 1), title="(a)")
         left.legend(fontsize=8)
         _landscapes(right)
@@ -73,7 +75,7 @@ def mean_estimation(variance: float = 1.0, draws: int = 10_000, seed: int = 0) -
         "mean-estimation",
         f"At γ_G² = 20 FedAvg's model satisfies {curves['FedAvg'][-1]:.1%} of the clients and "
         f"MaxFL's {curves[SIGMOID.name][-1]:.1%}.",
-        ("γ_G²", *named, "at most", "at least"),
+        ("γ_G²", *named, "FedAvg at most", "MaxFL at least"),
         [
             (f"{POINTS[i]:g}", *(f"{curves[n][i]:.3f}" for n in named.values()),
              f"{min(above[i], 1):.3f}", f"{below:.3f}")
