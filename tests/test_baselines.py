@@ -318,16 +318,16 @@ def test_methods_meet_the_same_clients_and_requirements(small, small_model):
 
 def test_memory_grows_with_those_that_have_taken_part():
     many = maxfl.Federation.from_clients([([[1.0]], [0])] * 50, [([[1.0]], [0])] * 50, classes=2)
-    training = ONE_STEP._replace(rounds=5)
+    training = ONE_STEP._replace(rounds=3)
     simulation = maxfl.Simulation(many, LINEAR, maxfl.ditto(), training)
     state, rows = simulation.start(), []
     for now, block in simulation.blocks(simulation.prepare(), state):
         state = now
         rows.append(state.memory.rows.shape[1])
         assert rows[-1] <= max(2, 2 * 2 * int(block.rounds[-1])), "twice those that took part"
-    assert rows == [2, 2, 4, 8, 8, 16]
+    assert rows == [2, 2, 4, 8]
     places = np.asarray(state.memory.place[0])
-    assert int(state.memory.used[0]) == (places > 0).sum() <= 10
+    assert int(state.memory.used[0]) == (places > 0).sum() <= 6
     assert sorted(places[places > 0]) == list(range(1, (places > 0).sum() + 1))
 
 

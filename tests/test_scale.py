@@ -23,7 +23,7 @@ def test_what_fits_by_hand():
     assert fits(own, cohort=20, free=10) == (1, 1), "something must run"
 
 
-@pytest.mark.parametrize("count", [3, 12])
+@pytest.mark.parametrize("count", [3])
 def test_the_prediction_is_not_below_what_the_compiler_uses(small, small_model, count):
     training = maxfl.Training(rounds=4, cohort=5, local_steps=2, batch_size=16)
     simulation = maxfl.Simulation(
@@ -40,25 +40,21 @@ def test_the_prediction_is_not_below_what_the_compiler_uses(small, small_model, 
 
 
 def test_a_sweep_that_does_not_fit_is_cut(small, small_model, monkeypatch):
+    # That the cut changes no result is test_engine's, which cuts by at_once.
     training = maxfl.Training(rounds=2, cohort=5, local_steps=1, batch_size=4, evaluate_every=1)
     rates = [0.1, 0.2, 0.3, 0.4, 0.5]
 
-    def train(free):
+    def simulation(free):
         monkeypatch.setattr("maxfl.simulation.free_bytes", lambda _: free)
         return maxfl.Simulation(
             small, small_model, maxfl.maxfl(), training._replace(local_lr=rates),
             at_once=8, devices=jax.devices()[:1],
         )  # fmt: skip
 
-    roomy = train(10**12)
+    roomy = simulation(10**12)
     each = roomy.footprint.configuration + 5 * roomy.footprint.client
-    tight = train(int((roomy.footprint.data + 2.5 * each) / 0.7))
+    tight = simulation(int((roomy.footprint.data + 2.5 * each) / 0.7))
     assert (roomy.at_once, tight.at_once) == (5, 2)
-    one, other = (
-        [block.evaluation.test_loss for _, block in s.blocks(s.prepare(), s.start())]
-        for s in (roomy, tight)
-    )
-    np.testing.assert_allclose(np.concatenate(one, 1), np.concatenate(other, 1), rtol=1e-5)
 
 
 def one_gpu(monkeypatch):

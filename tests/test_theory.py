@@ -208,8 +208,8 @@ def test_the_step_and_the_weight_curve():
 
 
 def test_convergence_is_at_least_as_fast_as_the_theorems_rate():
-    short, long = (follow(total, 0).squared_norms.min() for total in (100, 800))
-    assert long < short * (800 / 100) ** RATE
+    short, long = (follow(total, 0).squared_norms.min() for total in (100, 400))
+    assert long < short * (400 / 100) ** RATE
 
 
 def test_findings_write_figures_and_numbers(tmp_path):
