@@ -35,6 +35,11 @@ def use_all_cores() -> None:
     jax.config.update("jax_num_cpu_devices", cores or 1)
 
 
+def most_at_once(devices: list[Any]) -> int:
+    """Most clients or configurations that are vectorised on one of these devices."""
+    return 1 if devices[0].platform == "cpu" else 1024
+
+
 def layout(
     configurations: int,
     clients: int,
@@ -63,8 +68,7 @@ def layout(
     by_sweep = configurations >= n and _idle(configurations, n) <= _idle(clients, n)
     shape = (n, 1) if by_sweep else (1, n)
     mesh = jax.sharding.Mesh(np.array(devices).reshape(shape), (SWEEP, CLIENT))
-    if at_once is None:
-        at_once = 1 if devices[0].platform == "cpu" else 1024
+    at_once = most_at_once(devices) if at_once is None else at_once
     most = (configurations, clients) if most is None else most
     return Layout(mesh, min(at_once, configurations, most[0]), min(at_once, clients, most[1]))
 

@@ -1,7 +1,7 @@
 """The engine's host side: check everything first, then run block after block."""
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -14,9 +14,9 @@ from maxfl.checks import check
 from maxfl.describe import describe
 from maxfl.errors import InputError, check_count
 from maxfl.federation import Federation
-from maxfl.footprint import fits, footprint, free_bytes
+from maxfl.footprint import Footprint, fits, footprint, free_bytes
 from maxfl.history import History
-from maxfl.layout import CLIENT, SWEEP, layout
+from maxfl.layout import CLIENT, SWEEP, Layout, layout, most_at_once
 from maxfl.memory import grown, rows_needed
 from maxfl.model import Model
 from maxfl.optimisers import Optimiser, sgd
@@ -119,16 +119,15 @@ class Simulation:
         largest = int(np.max(training.batch_size))
         masks = bool(np.min(training.batch_size) < largest)
         devices = jax.devices() if devices is None else devices
-        looks = 1 + -(-training.rounds // training.evaluate_every)
-        self.footprint = footprint(federation, model, algorithm, largest, looks)
-        most = fits(self.footprint, training.cohort, free_bytes(devices[0]))
-        here = layout(
-            self.configurations, training.cohort, devices=devices, at_once=at_once, most=most
-        )
-        alone = layout(
-            1, federation.clients, devices=devices, at_once=at_once,
-            most=fits(self.footprint, federation.clients, free_bytes(devices[0])),
-        )  # fmt: skip
+        at_once = most_at_once(devices) if at_once is None else at_once
+
+        def lay_out(configurations: int, clients: int) -> Layout:
+            # One after another always fits; predicting would only take time.
+            most = fits(self.footprint, clients, free_bytes(devices[0])) if at_once > 1 else None
+            return layout(configurations, clients, devices=devices, at_once=at_once, most=most)
+
+        here = lay_out(self.configurations, training.cohort)
+        alone = lay_out(1, federation.clients)
         everywhere = jax.sharding.NamedSharding(here.mesh, jax.sharding.PartitionSpec())
         self._data = jax.device_put(
             Data(federation.train, federation.test, federation.decoding), everywhere
@@ -162,6 +161,13 @@ class Simulation:
             tuning=self._wide(tuning, np.int32),
         )
         self._lies = self._liars()
+
+    @cached_property
+    def footprint(self) -> Footprint:
+        """Memory that the run needs, predicted from shapes."""
+        federation, model, algorithm, training, *_ = self.plan
+        looks = 1 + -(-training.rounds // training.evaluate_every)
+        return footprint(federation, model, algorithm, int(np.max(training.batch_size)), looks)
 
     @property
     def at_once(self) -> int:
