@@ -19,8 +19,9 @@ from maxfl.paper.declare import Experiment, Study
 from maxfl.paper.draw import draw
 from maxfl.paper.limit_study import ABOUT as LIMIT_ABOUT
 from maxfl.paper.limit_study import limit_headings, limit_rows, read_limit, run_limit
+from maxfl.paper.papers_data import data_of, with_the_papers_data
 from maxfl.paper.results import Outcome, kept, read
-from maxfl.paper.study import ABOUT, SCALES, data_of, run_study, with_the_papers_data
+from maxfl.paper.study import ABOUT, SCALES, run_study
 from maxfl.simulation import Progress
 from maxfl.terminal import announce, bars, console, resumable
 from maxfl.theory_command import FIGURES, show_finding

@@ -1,5 +1,6 @@
 """What an experiment of the paper is made of: methods on parts, a search, and columns to show."""
 
+from itertools import product
 from typing import Any, Literal, NamedTuple
 
 from maxfl.history import Whose
@@ -61,6 +62,11 @@ class Study(NamedTuple):
     grid: dict[str, tuple[Any, ...]]
     chosen_by: Metric
     model: Whose = "global"
+
+    @property
+    def points(self) -> list[Settings]:
+        """Every point of the grid."""
+        return [dict(zip(self.grid, v, strict=True)) for v in product(*self.grid.values())]
 
 
 class Column(NamedTuple):

@@ -15,20 +15,17 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from maxfl.algorithms import ALGORITHMS
 from maxfl.config import override, override_all, validate
-from maxfl.data.catalogue import entry
-from maxfl.data.locate import find
-from maxfl.errors import InputError
 from maxfl.files import write_whole
+from maxfl.paper.choice import best
 from maxfl.paper.declare import Method, Part, Settings, Study
 from maxfl.runs import EXPERIMENT, METRICS, SUMMARY, claimed, machine, read_json, write_json
-from maxfl.settings import DataConfig, RunConfig
+from maxfl.settings import RunConfig
 from maxfl.simulation import Progress
 from maxfl.sweep import Grid, run_sweep
 from maxfl.tables import to_parquet
@@ -105,23 +102,6 @@ def run_study(
     return folder
 
 
-def data_of(part: Part) -> DataConfig:
-    """The data that a part needs."""
-    return validate(override_all({}, part.settings), part.label).data
-
-
-def with_the_papers_data(study: Study) -> Study:
-    """The study on the paper's own data, where they are found, else on what stands for them."""
-    return study._replace(parts=tuple(map(_preferred, study.parts)))
-
-
-def _preferred(part: Part) -> Part:
-    own = part._replace(settings=part.settings | part.papers, note="")
-    data = data_of(own)
-    files = entry(data.source, data.part, data.vectors).files if part.papers else ()
-    return own if files and all(find(file, data.dir) for file in files) else part
-
-
 def _plain(study: Study) -> Any:
     """The declaration as JSON knows it, with all numbers of the methods."""
     first = study.parts[0]
@@ -157,14 +137,11 @@ def _search(
     announce: Callable[[str], None] | None,
 ) -> Chosen:
     """The best point of every method's grid, by the mean over seeds on validation data."""
-    points = [
-        dict(zip(study.grid, v, strict=True)) for v in itertools.product(*study.grid.values())
-    ]
     at_end: Settings = {"data.evaluate_on": "validation", **_seldom(scale, study)}
     cases = [
         case(part, method, point, at_end, seed)
         for part, method, point, seed in itertools.product(
-            study.parts, study.methods, points, range(scale.seeds)
+            study.parts, study.methods, study.points, range(scale.seeds)
         )
     ]
     with stage("search") as progress:
@@ -174,34 +151,9 @@ def _search(
     found = _compact(folder / "search", last=True)
     _write(folder / SEARCH, found)
     return {
-        (part.label, method.label): best(study, found, part.label, method.label, points)
+        (part.label, method.label): best(study, found, part.label, method.label)
         for part, method in itertools.product(study.parts, study.methods)
     }
-
-
-def best(
-    study: Study, found: pa.Table, part: str, method: str, points: Sequence[Settings]
-) -> Settings:
-    """The point with the largest mean of the study's metric; ties by the preferred model's."""
-    own = found.filter((pc.field("part") == part) & (pc.field("method") == method))
-
-    def mean(point: Settings, metric: str) -> float:
-        rows = (pc.field("metric") == metric) & (pc.field("model") == study.model)
-        for key, value in point.items():
-            rows = rows & (pc.field(key) == value)
-        values = own.filter(rows & (pc.field("clients") == "seen"))["value"].to_numpy()
-        return float(values.mean()) if len(values) else np.nan
-
-    def score(point: Settings) -> tuple[float, float]:
-        # A model that diverged still has accuracy and appeal, but no loss: it is not taken.
-        if not np.isfinite(mean(point, "train_loss")):
-            return -np.inf, -np.inf
-        return mean(point, study.chosen_by), mean(point, "preferred_accuracy")
-
-    scores = [score(point) for point in points]
-    if max(scores)[0] == -np.inf:
-        raise InputError(f"{study.name}: every configuration of {method} on {part} diverged")
-    return dict(points[scores.index(max(scores))])
 
 
 def _final_grid(study: Study, scale: Scale, chosen: Chosen) -> Grid:
