@@ -154,3 +154,40 @@ def test_the_reproduction_page_shows_the_runs_that_are_kept():
     page = (ROOT / "docs/reproduction.md").read_text(encoding="utf-8")
     fill = runpy.run_path(str(ROOT / "scripts/fill_reproduction_page.py"))["filled"]
     assert page == fill(page)
+
+
+def test_the_reproductions_summary_quotes_the_kept_runs():
+    from maxfl.paper.declare import Column
+    from maxfl.paper.limit_study import limit_rows, read_limit
+    from maxfl.paper.results import kept, read
+
+    page = (ROOT / "docs/reproduction.md").read_text(encoding="utf-8")
+    text = " ".join(page[page.index("## In short") : page.index("## tab:testacc")].split())
+
+    def figure(study, method, metric, digits, part="FMNIST", model="global"):
+        values = read(kept(study), study).final(method, Column(part, "seen", metric, model))
+        return spread(values.tolist(), digits).replace("\N{NO-BREAK SPACE}", " ")
+
+    annealed, plain, fedavg = (
+        figure("clusters", m, "gm_appeal", 2) for m in ("MaxFL, annealed (ours)", "MaxFL", "FedAvg")
+    )
+    assert f"is reached, {annealed}, by annealed MaxFL" in text
+    assert f"T = 1, the paper's, reaches {plain}, FedAvg {fedavg}" in text
+    bars = {row[0]: row for row in limit_rows(read_limit(kept("limit")))}
+    assert f"the best of 31 centrally trained models satisfies {bars['0.005'][2]}" in text
+    assert f"solo models reach {bars['0.005'][1]} %" in text
+    for method in ("MaxFL", "FedAvg"):
+        accuracy = figure("opt-out", method, "test_accuracy", 1).split(" ± ")[0]
+        appeal = figure("opt-out", method, "gm_appeal", 2).split(" ± ")[0]
+        assert f"{accuracy} % and {appeal}" in text
+    alone, few, many = (
+        round(float(figure(study, "MW-Fed", "test_accuracy", 1, part).split(" ± ")[0]))
+        for study, part in (
+            ("opt-out", "FMNIST"), ("liars", "FMNIST, 5 % liars"), ("liars", "FMNIST, 10 % liars"),
+        )
+    )  # fmt: skip
+    assert f"MW-Fed's accuracy from {alone} to {few} and {many} %" in text
+    accuracy = [
+        figure("clusters", m, "test_accuracy", 1) for m in ("MaxFL, annealed (ours)", "FedAvg")
+    ]
+    assert float(accuracy[0].split()[0]) < float(accuracy[1].split()[0]), "annealing has its price"
