@@ -1,7 +1,7 @@
 """Fill docs/reproduction.md from the runs that are kept in the package, and draw its figures.
 
 A table stands between `<!-- table: NAME -->` and `<!-- end -->`; NAME is an experiment, `limit`, or
-`rates STUDY`, the search of a study for each η_l.
+`rates STUDY PART`, the search of a study for each η_l.
 """
 
 import re
@@ -35,7 +35,7 @@ def table(name: str) -> str:
         rows = limit_rows(read_limit(kept("limit")))
         return f"{markdown(limit_headings(), rows)}\nOn {made['device']}, JAX {made['jax']}.\n"
     if name.startswith("rates "):
-        return rates(name.removeprefix("rates "))
+        return rates(*name.split()[1:])
     experiment = EXPERIMENTS[name]
     outcome = read(kept(experiment.study.name), experiment.study.name)
     parts = []
@@ -69,9 +69,10 @@ def _italic(row: list[str]) -> list[str]:
     return [f"*{cell.strip()}*" if cell else "" for cell in row]
 
 
-def rates(study: str) -> str:
+def rates(study: str, part: str) -> str:
     """The best of b and τ for each η_l: validation accuracy and GM-Appeal of the seen clients."""
-    found = pq.read_table(kept(study) / SEARCH).filter(pc.field("model") == "global")
+    global_of_part = (pc.field("model") == "global") & (pc.field("part") == part)
+    found = pq.read_table(kept(study) / SEARCH).filter(global_of_part)
     keys = ["method", "training.local_lr", "training.batch_size", "training.local_steps"]
     cells = {}
     for metric in ("test_accuracy", "gm_appeal", "gm_appeal_training"):

@@ -168,6 +168,9 @@ def test_the_reproductions_summary_quotes_the_kept_runs():
         values = read(kept(study), study).final(method, Column(part, "seen", metric, model))
         return spread(values.tolist(), digits).replace("\N{NO-BREAK SPACE}", " ")
 
+    def mean(*what, **more):
+        return figure(*what, **more).split(" ± ")[0]
+
     annealed, plain, fedavg = (
         figure("clusters", m, "gm_appeal", 2) for m in ("MaxFL, annealed (ours)", "MaxFL", "FedAvg")
     )
@@ -177,17 +180,29 @@ def test_the_reproductions_summary_quotes_the_kept_runs():
     assert f"the best of 31 centrally trained models satisfies {bars['0.005'][2]}" in text
     assert f"solo models reach {bars['0.005'][1]} %" in text
     for method in ("MaxFL", "FedAvg"):
-        accuracy = figure("opt-out", method, "test_accuracy", 1).split(" ± ")[0]
-        appeal = figure("opt-out", method, "gm_appeal", 2).split(" ± ")[0]
+        accuracy, appeal = (
+            mean("opt-out", method, *m) for m in (("test_accuracy", 1), ("gm_appeal", 2))
+        )
         assert f"{accuracy} % and {appeal}" in text
     alone, few, many = (
-        round(float(figure(study, "MW-Fed", "test_accuracy", 1, part).split(" ± ")[0]))
+        round(float(mean(study, "MW-Fed", "test_accuracy", 1, part)))
         for study, part in (
             ("opt-out", "FMNIST"), ("liars", "FMNIST, 5 % liars"), ("liars", "FMNIST, 10 % liars"),
         )
     )  # fmt: skip
     assert f"MW-Fed's accuracy from {alone} to {few} and {many} %" in text
     accuracy = [
-        figure("clusters", m, "test_accuracy", 1) for m in ("MaxFL, annealed (ours)", "FedAvg")
+        float(mean("clusters", m, "test_accuracy", 1)) for m in ("MaxFL, annealed (ours)", "FedAvg")
     ]
-    assert float(accuracy[0].split()[0]) < float(accuracy[1].split()[0]), "annealing has its price"
+    assert accuracy[0] < accuracy[1], "annealing has its price"
+    for method in ("MaxFL", "FedAvg", "SCAFFOLD"):
+        assert f"{mean('opt-out', method, 'test_accuracy', 1, 'EMNIST')} %" in text
+    kept_clients = [mean("opt-out", m, "gm_appeal", 2, "EMNIST") for m in ("MaxFL", "FedAvg")]
+    assert f"the most clients, {kept_clients[0]} (FedAvg {kept_clients[1]};" in text
+    by_requirement = ", ".join(
+        mean("requirement", "MaxFL, annealed (ours)", "gm_appeal", 2, f"FMNIST, {n} solo steps")
+        for n in (50, 100, 150)
+    )
+    assert f"50, 100 and 150 solo steps ({by_requirement})" in text
+    for method in ("FedAvg", "SCAFFOLD", "MaxFL"):
+        assert mean("tuned", method, "gm_appeal", 2, model="personal") == "1.00"

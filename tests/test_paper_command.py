@@ -45,7 +45,6 @@ def test_kept_runs_are_shown_beside_the_papers(tmp_path, monkeypatch):
         (("show", "fig:mean"), "runs in seconds and is not kept: maxfl paper run fig:mean"),
         (("show", "tab:testacc", "--out", "nowhere"), "nowhere holds no finished study"),
         (("show", "limit", "--out", "nowhere"), "nowhere holds no finished limit"),
-        (("show", "fig:syn"), "no finished run of the study synthetic is in runs/paper"),
         (("run", "tab:testacc", "--part", "MNIST"), "--part = 'MNIST': want one of FMNIST, EMNIST"),
         (("run", "fig:mean", "--seeds", 2), "--seeds does nothing for fig:mean"),
         (("run", "limit", "--part", "FMNIST"), "--part does nothing for limit"),
@@ -57,6 +56,13 @@ def test_mistakes_are_told(tmp_path, monkeypatch, arguments, words):
     Path("file").touch()
     with pytest.raises(InputError, match=re.escape(words)):
         command(*arguments)
+
+
+def test_a_study_without_any_run_is_told(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("maxfl.paper_command.kept", lambda study: tmp_path / study)
+    with pytest.raises(InputError, match="no finished run of the study synthetic is in runs/paper"):
+        command("show", "fig:syn")
 
 
 def test_missing_data_are_told(tmp_path, monkeypatch):

@@ -71,7 +71,7 @@ class Scale(NamedTuple):
 
 
 SCALES = {
-    "quick": Scale("quick", seeds=1, rounds=40, search=False, every=10),
+    "quick": Scale("quick", seeds=1, rounds=25, search=False, every=5),
     "full": Scale("full", seeds=3, rounds=None, search=True, every=10),
 }
 
