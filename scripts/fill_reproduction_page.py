@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from maxfl.files import read_json
 from maxfl.paper.catalogue import EXPERIMENTS
 from maxfl.paper.compare import compare
 from maxfl.paper.declare import Experiment
@@ -17,7 +18,6 @@ from maxfl.paper.draw import draw
 from maxfl.paper.limit_study import limit_headings, limit_rows, read_limit
 from maxfl.paper.results import Outcome, kept, read
 from maxfl.paper.study import SEARCH
-from maxfl.runs import read_json
 
 PAGE = Path(__file__).parent.parent / "docs/reproduction.md"
 

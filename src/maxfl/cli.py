@@ -16,11 +16,14 @@ from maxfl.config import override, parse_setting, validate
 from maxfl.demo import run_demo
 from maxfl.errors import InputError
 from maxfl.experiment import build
-from maxfl.folders import user_cache
+from maxfl.files import read_json
+from maxfl.folders import SUMMARY, user_cache
 from maxfl.layout import use_all_cores
-from maxfl.runs import SUMMARY, read_json, run
+from maxfl.report_command import report_command, watch_command
+from maxfl.runs import run
 from maxfl.sweep import expand, refuse_swept, run_sweep, sweep_tables
 from maxfl.terminal import announce, bars, console, errors, resumable, show_summary
+from maxfl.trackers import opener
 
 app = typer.Typer(
     help="Federated learning that keeps its clients: train the global model that most clients "
@@ -38,6 +41,16 @@ Resume = Annotated[
     bool, typer.Option("--resume", help="Take up an unfinished run where it was cut off.")
 ]
 
+Track = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--track", metavar="NAME",
+        help="Also send metrics to tensorboard, mlflow or wandb (repeatable).",
+    ),
+]  # fmt: skip
+
+app.command("report")(report_command)
+app.command("watch")(watch_command)
 app.add_typer(data_command.app, name="data", no_args_is_help=True)
 app.add_typer(paper_command.app, name="paper", no_args_is_help=True)
 app.add_typer(theory_command.app, name="theory", no_args_is_help=True)
@@ -63,7 +76,11 @@ def common(
 
 @app.command("run")
 def run_command(
-    config: ConfigFile, setting: Settings = None, out: Out = None, resume: Resume = False
+    config: ConfigFile,
+    setting: Settings = None,
+    out: Out = None,
+    resume: Resume = False,
+    track: Track = None,
 ) -> None:
     """Train one federation as a TOML file says.
 
@@ -75,11 +92,19 @@ def run_command(
     checked = validate(raw, where)
     note_unused([checked])
     data_command.fetch_data([checked.data])
+    trackers = [opener(name) for name in track or []]
     folder = out or Path("runs") / config.stem
     simulation = build([checked])
     with resumable(folder), bars("starting") as shown:
         settings = checked.model_dump(mode="json")
-        run(simulation, folder, resume=resume, progress=shown.parts(0, 1), config=settings)
+        run(
+            simulation,
+            folder,
+            resume=resume,
+            progress=shown.parts(0, 1),
+            config=settings,
+            trackers=trackers,
+        )
     rounds = checked.training.rounds
     _show(folder, f"{checked.algorithm.name} after {rounds} round{'s' if rounds > 1 else ''}")
 
@@ -99,6 +124,7 @@ def sweep_command(
         typer.Option("--out", help="Folder for the results; by default runs/<name>-sweep."),
     ] = None,
     resume: Resume = False,
+    track: Track = None,
 ) -> None:
     """Train every combination of the lists in a file's sweep table, many at once.
 
@@ -112,9 +138,17 @@ def sweep_command(
     refuse_swept(grid, changes)
     note_unused(grid.configs)
     data_command.fetch_data([config.data for config in grid.configs])
+    trackers = [opener(name) for name in track or []]
     folder = out or Path("runs") / f"{config.stem}-sweep"
     with resumable(folder), bars("starting") as shown:
-        run_sweep(grid, folder, resume=resume, progress=shown.parts, announce=announce)
+        run_sweep(
+            grid,
+            folder,
+            resume=resume,
+            progress=shown.parts,
+            announce=announce,
+            trackers=trackers,
+        )
     seeds = len({config.seed for config in grid.configs})
     spread = f", mean ± std over {seeds} seeds" if seeds > 1 else ""
     _show(folder, f"{len(grid.configs)} configurations{spread}")

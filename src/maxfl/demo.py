@@ -7,7 +7,8 @@ from pathlib import Path
 from maxfl.config import override_all, parse_setting
 from maxfl.curves import read_curves
 from maxfl.figures import draw_curves
-from maxfl.runs import SUMMARY, read_json
+from maxfl.files import read_json
+from maxfl.folders import SUMMARY
 from maxfl.settings import RunConfig
 from maxfl.sweep import expand, refuse_swept, run_sweep
 from maxfl.terminal import bars, console, show_summary

@@ -1,6 +1,7 @@
 """Files that are either whole or absent, and pytrees as named tensors in an open format."""
 
 import hashlib
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ import jax
 import numpy as np
 from safetensors.numpy import load as parse_tensors
 from safetensors.numpy import save as dump_tensors
+
+from maxfl.errors import InputError
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -24,6 +27,19 @@ def write_whole(path: Path, content: bytes) -> None:
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write a JSON file whole."""
+    write_whole(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file, or say that it can't be read."""
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} can't be read: {error}. Choose another folder.") from error
 
 
 def digest(content: bytes) -> str:

@@ -1,7 +1,13 @@
-"""Where this program keeps things for its user."""
+"""Names of files and folders: those that a run leaves behind, and where the user's cache is."""
 
 import os
 from pathlib import Path
+
+EXPERIMENT, SUMMARY = "experiment.json", "summary.json"
+METRICS = "metrics.parquet"
+TABLES = ("history.parquet", "rounds.parquet", "clients.parquet", METRICS)
+PARTITION = "partition.parquet"
+MODEL, CARD = "model.safetensors", "model-card.md"
 
 
 def user_cache() -> Path:

@@ -16,7 +16,12 @@ MOST_NAMES = 30
 
 
 def draw_partition(portrait: Portrait, path: Path) -> None:
-    """Draw sizes, flipped and Byzantine clients and label shares, one column per client."""
+    """Draw a partition into a file."""
+    partition_figure(portrait).savefig(path, dpi=150)
+
+
+def partition_figure(portrait: Portrait) -> Figure:
+    """Sizes, flipped and Byzantine clients and label shares, one column per client."""
     with mpl.rc_context({**STYLE, "axes.grid": False}):
         figure = Figure(figsize=(10, 6), layout="constrained")
         sizes, marks, shares = figure.subplots(
@@ -35,7 +40,7 @@ def draw_partition(portrait: Portrait, path: Path) -> None:
                 xycoords=("data", "axes fraction"), textcoords="offset points",
             )  # fmt: skip
         figure.suptitle(portrait.title, x=0.01, ha="left", fontsize=11)
-        figure.savefig(path, dpi=150)
+    return figure
 
 
 def _sizes(axis: Axes, portrait: Portrait) -> None:

@@ -6,12 +6,14 @@ history.parquet      every evaluated round and client          (maxfl.tables)
 rounds.parquet       every round and asked client
 metrics.parquet      means over clients: every evaluated round, group of clients and metric
 clients.parquet      every client: size, requirement, solo results
+partition.parquet    every client and label: samples
 model.safetensors    the final global model
-summary.json         the final figures; written last, so a folder with it is finished
+summary.json         the final figures; once it is there, the run is finished
+model-card.md        what the model is, and for whom it does not work; made from the others
+progress.json        while the run goes on: how far it is   (maxfl.live)
 """
 
 import fcntl
-import json
 import os
 import platform
 import time
@@ -28,16 +30,17 @@ import numpy as np
 from maxfl import tables
 from maxfl.checkpoint import Checkpoint, differences
 from maxfl.errors import InputError
-from maxfl.files import to_tensors, write_whole
+from maxfl.files import read_json, to_tensors, write_json, write_whole
+from maxfl.folders import CARD, EXPERIMENT, MODEL, PARTITION, SUMMARY, TABLES
+from maxfl.following import Following
 from maxfl.history import History
+from maxfl.live import Live
+from maxfl.report.card import cards
+from maxfl.report.source import read
 from maxfl.requirement import SoloResults
 from maxfl.simulation import Progress, Simulation
 from maxfl.summary import summarise
-
-EXPERIMENT, SUMMARY = "experiment.json", "summary.json"
-METRICS = "metrics.parquet"
-TABLES = ("history.parquet", "rounds.parquet", "clients.parquet", METRICS)
-MODEL = "model.safetensors"
+from maxfl.trackers import Configuration, Opener
 
 
 def run(
@@ -50,6 +53,7 @@ def run(
     values: Sequence[dict[str, Any]] | None = None,
     known: SoloResults | None = None,
     config: Any = None,
+    trackers: Sequence[Opener] = (),
 ) -> Path:
     """Train in a folder and write the results there.
 
@@ -61,7 +65,9 @@ def run(
         numbers: The configurations' numbers in the tables; by default 0, 1, ...
         values: What is special about each configuration, for the summary.
         known: Solo results shared between runs; see ``Simulation.prepare``.
-        config: The settings that the simulation was built from, to be kept in the folder.
+        config: The settings that the simulation was built from, to be kept in the folder; a list
+            of them for several configurations.
+        trackers: Where else metrics go; ``maxfl.trackers.opener("tensorboard")`` gives one.
 
     Returns:
         The folder.
@@ -80,9 +86,11 @@ def run(
         description = {"config": config, **description}
     checkpoint = Checkpoint(folder / "checkpoint", description)
     with claimed(folder, description, resume=resume, results=(*TABLES, MODEL)) as finished:
+        live = Live(folder, values, progress)
         if not finished:
             began = time.monotonic()
-            history = _train(simulation, checkpoint, progress, known)
+            told = _told(folder, numbers, values, config)
+            history = _train(simulation, checkpoint, live, known, Following(live, told, trackers))
             _write_results(folder, simulation, history, numbers, values)
             write_json(
                 folder / SUMMARY,
@@ -95,7 +103,11 @@ def run(
             )
         elif progress:
             progress("rounds", simulation.training.rounds, simulation.training.rounds)
-        checkpoint.remove()  # also of a finished run, which may have been killed just before
+        # Also of a finished run, which may have been killed just before.
+        checkpoint.remove()
+        live.remove()
+        if not (folder / CARD).is_file():
+            write_whole(folder / CARD, cards(read([folder])).encode())
     return folder
 
 
@@ -189,41 +201,43 @@ def machine() -> dict[str, Any]:
     }
 
 
-def write_json(path: Path, content: Any) -> None:
-    """Write a JSON file whole."""
-    write_whole(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
-
-
-def read_json(path: Path) -> Any:
-    """Read a JSON file, or say that it can't be read."""
-    try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} can't be read: {error}. Choose another folder.") from error
+def _told(
+    folder: Path, numbers: Sequence[int], values: Sequence[dict[str, Any]], config: Any
+) -> list[Configuration]:
+    """What trackers are told of each configuration."""
+    settings = config if isinstance(config, list) else [config or {}] * len(numbers)
+    return [
+        Configuration(folder, number, dict(chosen), own, first=0)
+        for number, chosen, own in zip(numbers, values, settings, strict=True)
+    ]
 
 
 def _train(
     simulation: Simulation,
     checkpoint: Checkpoint,
-    progress: Progress | None,
+    live: Live,
     known: SoloResults | None,
+    following: Following,
 ) -> History:
     """All blocks, from the start or from the checkpoint."""
     if checkpoint.exists:
         prepared, state, blocks = checkpoint.load(simulation)
-        if progress:
-            done = int(blocks[-1].rounds[-1]) if blocks else 0
-            progress("resumed", done, simulation.training.rounds)
+        done = int(blocks[-1].rounds[-1]) if blocks else 0
+        live.report("resumed", done, simulation.training.rounds)
     else:
-        state, blocks = simulation.start(), []
-        prepared = simulation.prepare(progress, known)
+        state, blocks, done = simulation.start(), [], 0
+        prepared = simulation.prepare(live.report, known)
         checkpoint.save_start(prepared, state)
-    for now, block in simulation.blocks(prepared, state, done=len(blocks)):
-        state = now
-        blocks.append(block)
-        checkpoint.save_block(len(blocks), block, state)
-        if progress:
-            progress("rounds", int(block.rounds[-1]), simulation.training.rounds)
+    with following.opened(done):
+        for block in blocks:
+            live.measured(simulation.history(prepared, [block], state))
+        for now, block in simulation.blocks(prepared, state, done=len(blocks)):
+            state = now
+            blocks.append(block)
+            # First told, then saved: whoever is cut off in between is told twice, never not at all.
+            following.measured(simulation.history(prepared, [block], state))
+            checkpoint.save_block(len(blocks), block, state)
+            live.report("rounds", int(block.rounds[-1]), simulation.training.rounds)
     return simulation.history(prepared, blocks, state)
 
 
@@ -243,6 +257,8 @@ def _write_results(
     )
     for name, table in zip(TABLES, contents, strict=True):
         write_whole(folder / name, tables.to_parquet(table))
+    partition = tables.partition_table(simulation.federation)
+    write_whole(folder / PARTITION, tables.to_parquet(partition))
     params = history.params
     if len(numbers) == 1:  # one model has its own shapes; several have a leading axis
         params = jax.tree.map(lambda a: a[0], params)

@@ -13,13 +13,16 @@ import pyarrow.parquet as pq
 from maxfl.config import override_all, validate
 from maxfl.errors import InputError
 from maxfl.experiment import Group, alike, build, group
-from maxfl.files import write_whole
+from maxfl.files import read_json, write_json, write_whole
+from maxfl.folders import SUMMARY, TABLES
 from maxfl.footprint import free_bytes
+from maxfl.nested import flatten
 from maxfl.requirement import SoloResults
-from maxfl.runs import SUMMARY, TABLES, claimed, machine, read_json, run, write_json
+from maxfl.runs import claimed, machine, run
 from maxfl.settings import RunConfig
 from maxfl.simulation import Progress
 from maxfl.tables import to_parquet
+from maxfl.trackers import Opener
 from maxfl.workers import share_out, stoppable
 
 
@@ -67,7 +70,7 @@ def sweep_tables(raw: dict[str, Any], where: str) -> list[dict[str, Any]]:
 
 def _axes(table: dict[str, Any], where: str) -> dict[str, list[Any]]:
     """The lists of a sweep table, by dotted key."""
-    axes = _flatten(table)
+    axes = flatten(table)
     if not axes:
         raise InputError(
             f"{where} has nothing to sweep over: add a table [sweep] with lists, for instance "
@@ -99,11 +102,12 @@ def run_sweep(
     resume: bool = False,
     progress: Callable[[int, int], Progress] | None = None,
     announce: Callable[[str], None] | None = None,
+    trackers: Sequence[Opener] = (),
 ) -> Path:
     """Run a sweep in a folder: groups below it, and the tables of all of them in it.
 
     ``progress(group, groups)`` gives the progress callback of each group; ``announce`` is told how
-    the work is cut and what memory it will take.
+    the work is cut and what memory it will take; ``trackers`` are told all metrics.
     """
     groups = group(grid.configs)
     # Built once beforehand, so that every mistake shows before the first training.
@@ -118,7 +122,7 @@ def run_sweep(
             largest = max(plan.bytes for plan in plans)
             if announce:
                 announce(_forecast(plans, largest))
-            _run_groups(grid, groups, folder, settings, progress, largest)
+            _run_groups(grid, groups, folder, settings, progress, largest, trackers)
     return folder
 
 
@@ -155,6 +159,7 @@ def _run_groups(
     settings: Sequence[dict[str, Any]],
     progress: Callable[[int, int], Progress] | None,
     largest: int,
+    trackers: Sequence[Opener],
 ) -> None:
     """One run folder after another, then the tables and the summary of all."""
     known, stop = SoloResults(), Event()
@@ -174,6 +179,7 @@ def _run_groups(
                 values=[grid.values[n] for n in numbers],
                 known=known,
                 config=[settings[n] for n in numbers],
+                trackers=trackers,
             )
         except jax.errors.JaxRuntimeError as error:  # such as a device without memory
             failed[g] = str(error).splitlines()[0]
@@ -209,12 +215,3 @@ def _merge(folder: Path, places: Sequence[Path]) -> None:
         # Personal methods have columns that others lack; those are empty there.
         whole = pa.concat_tables(parts, promote_options="permissive")
         write_whole(folder / name, to_parquet(whole))
-
-
-def _flatten(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested tables as one with dotted keys."""
-    flat: dict[str, Any] = {}
-    for key, value in table.items():
-        name = f"{prefix}{key}"
-        flat |= _flatten(value, f"{name}.") if isinstance(value, dict) else {name: value}
-    return flat

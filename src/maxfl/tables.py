@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from maxfl.federation import Federation
 from maxfl.history import Group, History, Whose
+from maxfl.portrait import portrait
 
 
 def history_table(history: History, numbers: Sequence[int]) -> pa.Table:
@@ -116,6 +117,20 @@ def clients_table(history: History, federation: Federation, numbers: Sequence[in
         "solo_test_accuracy": history.solo.test_accuracy,
     }
     return _table(columns)
+
+
+def partition_table(federation: Federation) -> pa.Table:
+    """One row per client and label that it has: samples, training and test together."""
+    whole = portrait(federation)
+    client, label = np.nonzero(whole.counts)
+    # Every label is in the dictionary, also those that nobody has.
+    names = pa.DictionaryArray.from_arrays(label.astype(np.int32), pa.array(whole.labels))
+    return pa.table({
+        "client": client.astype(np.int32),
+        "label": names,
+        "samples": whole.counts[client, label].astype(np.int32),
+        "flipped": whole.flipped[client],
+    })  # fmt: skip
 
 
 def to_parquet(table: pa.Table) -> bytes:

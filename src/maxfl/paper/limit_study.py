@@ -12,13 +12,13 @@ from maxfl.algorithms import fedavg
 from maxfl.config import override_all, validate
 from maxfl.data.prepare import prepare_federation
 from maxfl.errors import InputError
-from maxfl.files import write_whole
+from maxfl.files import write_json, write_whole
 from maxfl.model import mlp
 from maxfl.paper.catalogue import CLUSTERS, RATES
 from maxfl.paper.limit import Union, at_best, union_models
 from maxfl.paper.study import Stage
 from maxfl.plan import Training
-from maxfl.runs import claimed, machine, write_json
+from maxfl.runs import claimed, machine
 from maxfl.simulation import Simulation
 
 TABLE, ABOUT = "limit.csv", "limit.json"

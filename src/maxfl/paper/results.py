@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from maxfl.errors import InputError
+from maxfl.files import read_json
 from maxfl.paper.declare import Column, Experiment
 from maxfl.paper.study import ABOUT, RESULTS
-from maxfl.runs import read_json
 
 PERCENT = ("test_accuracy", "preferred_accuracy", "solo_accuracy")
 

@@ -21,10 +21,11 @@ import pyarrow.parquet as pq
 
 from maxfl.algorithms import ALGORITHMS
 from maxfl.config import override, override_all, validate
-from maxfl.files import write_whole
+from maxfl.files import read_json, write_json, write_whole
+from maxfl.folders import EXPERIMENT, METRICS, SUMMARY
 from maxfl.paper.choice import best
 from maxfl.paper.declare import Method, Part, Settings, Study
-from maxfl.runs import EXPERIMENT, METRICS, SUMMARY, claimed, machine, read_json, write_json
+from maxfl.runs import claimed, machine
 from maxfl.settings import RunConfig
 from maxfl.simulation import Progress
 from maxfl.sweep import Grid, run_sweep

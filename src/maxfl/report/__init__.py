@@ -1,0 +1,1 @@
+"""Reports: tables, figures, one page and model cards from folders of results."""

@@ -1,0 +1,203 @@
+"""The model card: what a model is, on which data, under which requirements, and for whom it fails.
+
+Mitchell et al., "Model Cards for Model Reporting", FAT* 2019.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from maxfl.folders import MODEL
+from maxfl.report.names import method_name
+from maxfl.report.source import Configuration, Partition, Source, read_partition
+from maxfl.report.table import Figure
+from maxfl.report.traces import Trace, read_trace
+
+MOST_CARDS = 20
+"""Of one folder; a sweep of hundreds has its figures in the tables."""
+LEAST_TELLING = 3
+"""Clients on either side, below which nothing is said of how they differ."""
+MOST_NAMED = 10
+"""Clients that are named among those whom the model fails."""
+
+
+class Section(NamedTuple):
+    """A heading and its paragraphs or points."""
+
+    heading: str
+    lines: list[str]
+
+
+def cards(source: Source) -> str:
+    """The cards of a folder's models as Markdown."""
+    shown = source.configurations[:MOST_CARDS]
+    texts = [_markdown(own, sections(own, read_trace(own))) for own in shown]
+    if left := len(source.configurations) - len(shown):
+        texts.append(f"{left} more configurations: see clients.parquet and summary.json.\n")
+    return "\n".join(texts)
+
+
+def _markdown(own: Configuration, parts: list[Section]) -> str:
+    body = "".join(
+        f"\n## {part.heading}\n\n" + "".join(f"- {line}\n" for line in part.lines) for part in parts
+    )
+    return f"# Model card: {own.method}, seed {own.seed}\n{body}"
+
+
+def sections(own: Configuration, trace: Trace | None) -> list[Section]:
+    """The card of one model; with means only, without what it does to single clients."""
+    parts = [
+        Section("The model", _model(own.settings)),
+        Section("The data", [f"{own.data}.", *(f"{note}." for note in own.entry["notes"]),
+                             *_clients(trace)]),
+        Section("What clients require", _requirement(own.settings)),
+    ]  # fmt: skip
+    if trace is not None:
+        parts += [
+            Section("What it reaches", _reaches(trace, own.entry)),
+            Section("For whom it does not work", _fails(trace, read_partition(own.place))),
+        ]
+    return [*parts, Section("Before you use it", _advice())]
+
+
+def _model(settings: Mapping[str, Any]) -> list[str]:
+    get = settings.get
+    numbers = {k.removeprefix("algorithm."): v for k, v in settings.items()
+               if k.startswith("algorithm.") and k != "algorithm.name"}  # fmt: skip
+    special = ", ".join(f"{k} {v}" for k, v in numbers.items() if v is not None)
+    lines = [f"Trained with {method_name(settings)}{f' ({special})' if special else ''}."]
+    if "training.rounds" in settings:
+        lines.append(
+            f"{get('training.rounds')} rounds of {get('training.cohort')} clients, "
+            f"{get('training.local_steps')} local steps on {get('training.batch_size')} samples, "
+            f"learning rates {get('training.local_lr')} (clients) and {get('training.server_lr')} "
+            f"(server); seed {get('seed')}."
+        )
+    if "model.hidden" in settings:
+        hidden = " and ".join(map(str, settings["model.hidden"]))
+        lines.append(
+            f"A dense network with hidden layers of {hidden} units, dropout "
+            f"{get('model.dropout')}; weights in `{MODEL}` (safetensors)."
+        )
+    return lines
+
+
+def _clients(trace: Trace | None) -> list[str]:
+    if trace is None:
+        return []
+    seen, unseen = int(trace.seen.sum()), int((~trace.seen).sum())
+    sizes = trace.train_samples[trace.seen]
+    low, high = sizes.min(), sizes.max()
+    each = f"{low}" if low == high else f"{low} to {high} (median {np.median(sizes):.0f})"
+    lines = [f"{seen} clients could take part in training, with {each} training samples each."]
+    if unseen:
+        lines.append(f"{unseen} more clients were kept out of training, to see how it generalises.")
+    if liars := int(trace.byzantine.sum()):
+        lines.append(f"{liars} clients lied on purpose; they count in no figure.")
+    return lines
+
+
+def _requirement(settings: Mapping[str, Any]) -> list[str]:
+    kind = settings.get("requirement.kind", "solo")
+    multiple = settings.get("requirement.multiple", 1.0)
+    times = "" if multiple == 1 else f", times {multiple}"
+    rule = {
+        "solo": f"The model must have a smaller loss than the one that the client trains alone, "
+        f"in {settings.get('requirement.steps', 'some')} steps{times}.",
+        "fixed": f"The model must have a loss below {settings.get('requirement.loss')}.",
+    }
+    lines = [rule.get(str(kind), f"A rule of the user's own ({kind}).")]
+    presence = settings.get("participation.rule", "everyone")
+    if presence == "everyone":
+        lines.append("Every client that was asked took part, satisfied or not.")
+    else:
+        lines.append(
+            f"Clients might refuse to take part ({presence}) after round "
+            f"{settings.get('participation.start')}, where the model did not meet it."
+        )
+    return lines
+
+
+def _reaches(trace: Trace, entry: Mapping[str, Any]) -> list[str]:
+    lines = []
+    for who, group in _groups(trace):
+        accuracy = trace.accuracy[-1, group]
+        met = int(trace.satisfied[-1, group].sum())
+        low, mean, high = (
+            Figure(float(v), None, 1, percent=True).printed[0]
+            for v in (accuracy.min(), accuracy.mean(), accuracy.max())
+        )
+        lines.append(
+            f"It meets the requirement of {met} of {len(accuracy)} {who} clients (GM-Appeal "
+            f"{Figure(met / len(accuracy), None, 2).printed[0]}), with a test accuracy of {mean} % "
+            f"on average, {low} to {high} % from client to client."
+        )
+    if entry.get("diverged"):
+        lines.append("TRAINING DIVERGED: losses are not finite. Do not use this model.")
+    if start := entry.get("stalled_from_round"):
+        lines.append(f"Training stopped at round {start}: nobody was willing any more.")
+    return lines
+
+
+def _groups(trace: Trace) -> list[tuple[str, Any]]:
+    honest = ~trace.byzantine
+    groups = [("seen", trace.seen & honest), ("unseen", ~trace.seen & honest)]
+    return [(who, group) for who, group in groups if group.any()]
+
+
+def _fails(trace: Trace, partition: Partition | None) -> list[str]:
+    lines = []
+    gap = trace.held_out_gap[-1]
+    for who, group in _groups(trace):
+        lost = group & ~trace.satisfied[-1]
+        if not lost.any():
+            lines.append(
+                f"Every one of the {int(group.sum())} {who} clients is better off with it."
+            )
+            continue
+        count, total = int(lost.sum()), int(group.sum())
+        worse = trace.solo_accuracy[lost].mean() - trace.accuracy[-1, lost].mean()
+        points = Figure(float(abs(worse)), None, 1, percent=True).printed[0]
+        lines.append(
+            f"{count} of {total} {who} clients have a smaller held-out loss with their own model "
+            f"(median gap {np.median(gap[lost]):.2f}); the global one's accuracy is {points} "
+            f"points {'lower' if worse > 0 else 'higher'} than their own ones' on average."
+        )
+        lines += _marks(lost, group & ~lost, partition)
+        worst = np.flatnonzero(lost)[np.argsort(-gap[lost], kind="stable")][:MOST_NAMED]
+        named = ", ".join(f"{trace.name[k]} (gap {gap[k]:.2f})" for k in worst)
+        lines.append(f"{'The worst off' if count > len(worst) else 'They are'}: {named}.")
+    return lines
+
+
+def _marks(lost: Any, kept: Any, partition: Partition | None) -> list[str]:
+    """What the clients it fails have that the others have not."""
+    if partition is None or min(lost.sum(), kept.sum()) < LEAST_TELLING:
+        return []
+    lines = []
+    if (flipped := int((partition.flipped & lost).sum())) and partition.flipped.any():
+        lines.append(
+            f"{flipped} of them have labels that contradict the others'; of those that it serves, "
+            f"{int((partition.flipped & kept).sum())}."
+        )
+    shares = partition.counts / partition.counts.sum(1, keepdims=True)
+    theirs, others = shares[lost].mean(0), shares[kept].mean(0)
+    order = np.argsort(others - theirs)[:3]
+    telling = [i for i in order if theirs[i] > 1.5 * others[i] and theirs[i] - others[i] > 0.05]
+    if telling:
+        words = ", ".join(
+            f"{partition.labels[i]} ({100 * theirs[i]:.0f} % of their samples, "
+            f"{100 * others[i]:.0f} % of the others')"
+            for i in telling
+        )
+        lines.append(f"They have more of: {words}.")
+    return lines
+
+
+def _advice() -> list[str]:
+    return [
+        "Compare it with your own model on your own held-out data, by the loss: that is what the "
+        "requirement is about.",
+        "It was not tested for privacy leaks, nor on data from other sources than the above.",
+    ]

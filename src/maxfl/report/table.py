@@ -1,0 +1,195 @@
+"""A table of figures, once for all forms: page, Markdown, LaTeX and CSV print the same digits."""
+
+import csv
+import html
+import io
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Figure(NamedTuple):
+    """A mean with its deviation over seeds.
+
+    Attributes:
+        mean: NaN if there is none.
+        deviation: Sample deviation; None for a single seed.
+        digits: Printed after the point.
+        percent: Whether it is printed as a percentage of the given share.
+        signed: Whether a plus is printed too.
+    """
+
+    mean: float
+    deviation: float | None
+    digits: int
+    percent: bool = False
+    signed: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        values: Sequence[float] | NDArray[Any],
+        digits: int,
+        percent: bool = False,
+        signed: bool = False,
+    ) -> "Figure":
+        """Over seeds."""
+        numbers = np.asarray(values, np.float64)
+        deviation = float(numbers.std(ddof=1)) if len(numbers) > 1 else None
+        mean = float(numbers.mean()) if len(numbers) else float("nan")
+        return cls(mean, deviation, digits, percent, signed)
+
+    @property
+    def printed(self) -> tuple[str, str]:
+        """Mean and deviation as text; the latter empty for a single seed."""
+        scale = 100 if self.percent else 1
+        if not np.isfinite(self.mean):
+            return "n/a", ""
+        sign = "+" if self.signed else ""
+        mean = f"{self.mean * scale:{sign}.{self.digits}f}"
+        if float(mean) == 0:  # no minus before a zero
+            mean = mean.replace("-", "+" if self.signed else "")
+        if self.deviation is None:
+            return mean, ""
+        return mean, f"{self.deviation * scale:.{self.digits}f}"
+
+
+Cell = str | int | Figure
+
+
+class Table(NamedTuple):
+    """Headings and rows.
+
+    Attributes:
+        name: Of its files.
+        title: What it shows.
+        headings: One for each column; percentages say so.
+        rows: Cells.
+        notes: What a reader must know.
+    """
+
+    name: str
+    title: str
+    headings: tuple[str, ...]
+    rows: list[tuple[Cell, ...]]
+    notes: tuple[str, ...] = ()
+
+
+def to_markdown(table: Table) -> str:
+    """With the title above and the notes below."""
+    ruler = ["---:" if _numeric(table, i) else "---" for i in range(len(table.headings))]
+    rows = [[_plain(cell).replace("|", "\\|") for cell in row] for row in table.rows]
+    lines = [list(table.headings), ruler, *rows]
+    notes = "".join(f"\n{note}\n" for note in table.notes)
+    body = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return f"**{table.title}**\n\n{body}{notes}"
+
+
+def to_csv(table: Table) -> str:
+    """Mean and deviation in columns of their own."""
+    figures = [any(isinstance(row[i], Figure) for row in table.rows) for i in _columns(table)]
+    headings: list[str] = []
+    for heading, split in zip(table.headings, figures, strict=True):
+        headings += [heading, f"{heading} (std)"] if split else [heading]
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(headings)
+    for row in table.rows:
+        cells: list[str] = []
+        for cell, split in zip(row, figures, strict=True):
+            if split:
+                cells += ["" if c == "n/a" else c for c in _printed(cell)]
+            else:
+                cells.append(str(cell))
+        writer.writerow(cells)
+    return file.getvalue()
+
+
+def to_latex(table: Table) -> str:
+    r"""A booktabs table; the document needs \usepackage{booktabs}."""
+    columns = "".join("r" if _numeric(table, i) else "l" for i in _columns(table))
+    headings = " & ".join(map(_tex, table.headings))
+    rows = "".join(f"    {' & '.join(map(_tex_cell, row))} \\\\\n" for row in table.rows)
+    notes = " ".join(map(_tex, table.notes))
+    return (
+        "\\begin{table}\n  \\centering\n"
+        f"  \\caption{{{_tex(table.title)}. {notes}}}\n  \\label{{tab:{table.name}}}\n"
+        f"  \\begin{{tabular}}{{{columns}}}\n    \\toprule\n    {headings} \\\\\n    \\midrule\n"
+        f"{rows}    \\bottomrule\n  \\end{{tabular}}\n\\end{{table}}\n"
+    )
+
+
+def to_html(table: Table) -> str:
+    """A table whose headings are buttons that sort it."""
+    head = "".join(
+        f'<th scope="col"{_numeric_class(table, i)}><button type="button">'
+        f"{html.escape(heading)}</button></th>"
+        for i, heading in enumerate(table.headings)
+    )
+    rows = "".join(
+        "<tr>"
+        + "".join(
+            f'<td{_numeric_class(table, i)} data-sort="{_sort_key(cell)}">{_html_cell(cell)}</td>'
+            for i, cell in enumerate(row)
+        )
+        + "</tr>"
+        for row in table.rows
+    )
+    notes = "".join(f"<p class=note>{html.escape(note)}</p>" for note in table.notes)
+    return (
+        f'<div class=scroll><table class=sortable id="table-{table.name}">'
+        f"<caption>{html.escape(table.title)}</caption><thead><tr>{head}</tr></thead>"
+        f"<tbody>{rows}</tbody></table></div>{notes}"
+    )
+
+
+def _columns(table: Table) -> range:
+    return range(len(table.headings))
+
+
+def _numeric(table: Table, column: int) -> bool:
+    return any(not isinstance(row[column], str) for row in table.rows)
+
+
+def _numeric_class(table: Table, column: int) -> str:
+    return " class=number" if _numeric(table, column) else ""
+
+
+def _printed(cell: Cell) -> tuple[str, str]:
+    return cell.printed if isinstance(cell, Figure) else (str(cell), "")
+
+
+def _plain(cell: Cell) -> str:
+    mean, deviation = _printed(cell)
+    return f"{mean} ± {deviation}" if deviation else mean
+
+
+def _sort_key(cell: Cell) -> str:
+    return html.escape(_printed(cell)[0] if not isinstance(cell, str) else cell, quote=True)
+
+
+def _html_cell(cell: Cell) -> str:
+    mean, deviation = (html.escape(text) for text in _printed(cell))
+    return f"{mean} <small>± {deviation}</small>" if deviation else mean
+
+
+_SPECIAL = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
+    "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "±": r"$\pm$", "×": r"$\times$", "−": r"$-$", "η": r"$\eta$", "ε": r"$\varepsilon$",
+    "ρ": r"$\rho$", "σ": r"$\sigma$", "τ": r"$\tau$", "μ": r"$\mu$", "α": r"$\alpha$",
+    "λ": r"$\lambda$", "<": r"$<$", ">": r"$>$", "|": r"\textbar{}", "≤": r"$\le$",
+}  # fmt: skip
+
+
+def _tex(text: str) -> str:
+    return "".join(_SPECIAL.get(letter, letter) for letter in text)
+
+
+def _tex_cell(cell: Cell) -> str:
+    mean, deviation = _printed(cell)
+    if isinstance(cell, str) or mean == "n/a":
+        return _tex(mean)
+    return f"${mean} \\pm {deviation}$" if deviation else f"${mean}$"

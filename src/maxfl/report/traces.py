@@ -1,0 +1,129 @@
+"""Client by client: what everybody saw of a model over the rounds of one configuration."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from maxfl.errors import InputError
+from maxfl.report.source import Configuration
+
+Floats = NDArray[np.float32]
+Flags = NDArray[np.bool_]
+
+HISTORY = (
+    "round", "client", "train_loss", "test_loss", "test_accuracy", "appeals_held_out", "willing",
+    "sampled", "took_part", "weight",
+)  # fmt: skip
+CLIENTS = (
+    "name", "seen", "byzantine", "train_samples", "test_samples", "requirement",
+    "test_requirement", "solo_test_accuracy",
+)  # fmt: skip
+
+
+_FIELDS = {"solo_test_accuracy": "solo_accuracy"}
+
+
+class Trace(NamedTuple):
+    """One configuration of K clients over E evaluated rounds.
+
+    Attributes:
+        rounds: Rounds done at each evaluation, int[E].
+        train_loss: F_k(w), float[E, K].
+        test_loss: f_k(w), float[E, K].
+        accuracy: Test accuracy, float[E, K].
+        satisfied: f_k(w) < f_k(ŵ_k), the held-out reading, bool[E, K].
+        willing: Would take part in the next round, bool[E, K].
+        sampled: Was asked in the last of these rounds, bool[E, K].
+        took_part: And then did, bool[E, K].
+        weight: What the client would report, float[E, K]; q for MaxFL.
+        name: What the data call each client, [K].
+        seen: Takes part in training, bool[K].
+        byzantine: Lies, bool[K].
+        train_samples: int[K].
+        test_samples: int[K].
+        requirement: ρ_k, float[K].
+        test_requirement: f_k(ŵ_k), float[K].
+        solo_accuracy: Test accuracy of the model trained alone, float[K].
+        asked: Rounds in which each client was asked, int[K].
+        joined: Rounds in which it took part, int[K].
+    """
+
+    rounds: NDArray[np.int64]
+    train_loss: Floats
+    test_loss: Floats
+    accuracy: Floats
+    satisfied: Flags
+    willing: Flags
+    sampled: Flags
+    took_part: Flags
+    weight: Floats
+    name: NDArray[Any]
+    seen: Flags
+    byzantine: Flags
+    train_samples: NDArray[np.int64]
+    test_samples: NDArray[np.int64]
+    requirement: Floats
+    test_requirement: Floats
+    solo_accuracy: Floats
+    asked: NDArray[np.int64]
+    joined: NDArray[np.int64]
+
+    @property
+    def gap(self) -> Floats:
+        """F_k(w) − ρ_k, on which weights and leaving depend, float[E, K]."""
+        return self.train_loss - self.requirement
+
+    @property
+    def held_out_gap(self) -> Floats:
+        """f_k(w) − f_k(ŵ_k), on which satisfaction depends, float[E, K]."""
+        return self.test_loss - self.test_requirement
+
+    @property
+    def kept(self) -> Flags:
+        """Honest clients whose requirement the final model meets, bool[K]."""
+        return self.satisfied[-1] & ~self.byzantine
+
+
+def read_trace(own: Configuration) -> Trace | None:
+    """A configuration's clients, or None where only means were kept."""
+    if own.number < 0:
+        return None
+    history = _rows(own.folder / "history.parquet", own.number, HISTORY)
+    clients = _rows(own.folder / "clients.parquet", own.number, CLIENTS)
+    asked = _rows(own.folder / "rounds.parquet", own.number, ("client", "took_part"))
+    count = len(clients["seen"])
+    if not count or len(history["round"]) % count:
+        raise InputError(f"the tables in {own.folder} do not fit: the folder is damaged")
+    shape = (-1, count)
+    boolean = {n: history[n].reshape(shape).astype(bool) for n in
+               ("appeals_held_out", "willing", "sampled", "took_part")}  # fmt: skip
+    number = {n: history[n].reshape(shape).astype(np.float32) for n in
+              ("train_loss", "test_loss", "test_accuracy", "weight")}  # fmt: skip
+    return Trace(
+        history["round"].reshape(shape)[:, 0].astype(np.int64),
+        number["train_loss"],
+        number["test_loss"],
+        number["test_accuracy"],
+        boolean["appeals_held_out"],
+        boolean["willing"],
+        boolean["sampled"],
+        boolean["took_part"],
+        number["weight"],
+        **{_FIELDS.get(name, name): clients[name] for name in CLIENTS},
+        asked=np.bincount(asked["client"], minlength=count),
+        joined=np.bincount(asked["client"][asked["took_part"].astype(bool)], minlength=count),
+    )
+
+
+def _rows(path: Path, number: int, columns: tuple[str, ...]) -> dict[str, Any]:
+    try:
+        table = pq.read_table(path, columns=list(columns), filters=[("configuration", "=", number)])
+    except (OSError, KeyError, pa.ArrowException) as error:
+        raise InputError(
+            f"{path} can't be read ({str(error).splitlines()[0]}): the folder is damaged"
+        ) from error
+    return {name: table[name].to_numpy(zero_copy_only=False) for name in columns}

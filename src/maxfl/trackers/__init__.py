@@ -1,0 +1,75 @@
+"""The same metrics to other people's tools: one small adapter each, off by default.
+
+A tracker is opened for every run folder and told every configuration's metrics at every evaluated
+round, named as in metrics.parquet: ``seen/gm_appeal``, ``unseen/personal/test_accuracy``.
+"""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from maxfl.errors import InputError, check_choice
+
+
+class Configuration(NamedTuple):
+    """What a tracker is told before the first round.
+
+    Attributes:
+        folder: The run's.
+        number: Of the configuration in its sweep.
+        values: What is special about it, by setting.
+        settings: All of its settings, where the run was made from some.
+        first: Rounds done before, if the run is resumed.
+    """
+
+    folder: Path
+    number: int
+    values: dict[str, Any]
+    settings: dict[str, Any]
+    first: int
+
+    @property
+    def name(self) -> str:
+        """For people: the folder, and what is special."""
+        special = ", ".join(f"{k.rpartition('.')[2]} {v}" for k, v in self.values.items())
+        return f"{_own_folder(self.folder).name}: {special}" if special else self.folder.name
+
+    @property
+    def key(self) -> str:
+        """The same for this configuration whenever its run is taken up again."""
+        return f"{_own_folder(self.folder).name}-{self.number}"
+
+
+class Tracker(Protocol):
+    """Where one configuration's metrics go."""
+
+    def log(self, round: int, metrics: Mapping[str, float]) -> None:
+        """Note the metrics of the model after some rounds."""
+
+    def close(self) -> None:
+        """Write what is left, once, when the run ends or fails."""
+
+
+Opener = Callable[[Configuration], Tracker]
+
+EXTRAS = {"tensorboard": "tensorboard", "mlflow": "mlflow", "wandb": "wandb"}
+"""Known trackers and the extras that install them."""
+
+
+def opener(name: str) -> Opener:
+    """The adapter of that name, or how to install it."""
+    check_choice("--track", name, EXTRAS)
+    try:
+        return import_module(f"maxfl.trackers.{name}").open_tracker
+    except ImportError as error:
+        raise InputError(
+            f"--track {name} needs a package that is not installed: "
+            f"pip install 'maxfl[{EXTRAS[name]}]'"
+        ) from error
+
+
+def _own_folder(folder: Path) -> Path:
+    """The sweep's folder for one of its groups."""
+    folder = folder.resolve()
+    return folder.parent.parent if folder.parent.name == "groups" else folder
