@@ -82,7 +82,7 @@ def test_the_folder_holds_the_history_in_open_formats(finished, small):
     history, folder = finished
     assert sorted(p.name for p in folder.iterdir()) == [
         "clients.parquet", "experiment.json", "history.parquet", "metrics.parquet",
-        "model.safetensors", "rounds.parquet", "summary.json",
+        "model-card.md", "model.safetensors", "partition.parquet", "rounds.parquet", "summary.json",
     ]  # fmt: skip
     table = pq.read_table(folder / "history.parquet").to_pydict()
     assert len(table["round"]) == 2 * 4 * small.clients

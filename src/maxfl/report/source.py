@@ -185,8 +185,9 @@ def _read_run(folder: Path, experiment: dict[str, Any]) -> _Folder:
     missing = [] if kept else [f"{folder} has no settings: it was made from Python without them."]
     found = [
         _Found(
-            folder, number, entry["values"], _settings(experiment, settings, entry, i, count), entry,
-            folder, experiment["federation"], metrics.filter(pc.field("configuration") == number),
+            folder, number, entry["values"], _settings(experiment, settings, entry, i, count),
+            entry, folder, experiment["federation"],
+            metrics.filter(pc.field("configuration") == number),
         )
         for i, (number, settings, entry) in enumerate(
             zip(numbers, every, summary["configurations"], strict=True)
