@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import typer
 from rich import box
 from rich.console import Console
@@ -24,6 +23,7 @@ from rich.progress import (
 from rich.table import Table
 
 from maxfl.errors import InputError
+from maxfl.report.table import Figure
 from maxfl.simulation import Progress as Report
 
 console = Console()
@@ -219,13 +219,11 @@ def _solo(configurations: Sequence[dict[str, Any]]) -> str:
 
 def spread(values: Sequence[float | None], digits: int, percent: bool = False) -> str:
     """Mean ± sample deviation over seeds, or the value if there is one."""
-    numbers = np.array([np.nan if v is None else v for v in values]) * (100 if percent else 1)
+    mean, deviation = Figure.of(values, digits, percent).printed
     # Spaces that do not break, so that a narrow terminal wraps the headings and not the figures.
     unit = "\N{NO-BREAK SPACE}%" if percent else ""
-    if len(numbers) == 1:
-        return f"{numbers[0]:.{digits}f}{unit}"
-    mean, deviation = f"{numbers.mean():.{digits}f}", f"{numbers.std(ddof=1):.{digits}f}"
-    return f"{mean}\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}{deviation}{unit}"
+    more = f"\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}{deviation}" if deviation else ""
+    return f"{mean}{more}{unit}"
 
 
 def _notes(entries: Sequence[dict[str, Any]]) -> list[str]:

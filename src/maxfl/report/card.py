@@ -125,7 +125,7 @@ def _reaches(trace: Trace, entry: Mapping[str, Any]) -> list[str]:
         accuracy = trace.accuracy[-1, group]
         met = int(trace.satisfied[-1, group].sum())
         low, mean, high = (
-            Figure(float(v), None, 1, percent=True).printed[0]
+            Figure.of([v], 1, percent=True).printed[0]
             for v in (accuracy.min(), accuracy.mean(), accuracy.max())
         )
         lines.append(
@@ -158,7 +158,7 @@ def _fails(trace: Trace, partition: Partition | None) -> list[str]:
             continue
         count, total = int(lost.sum()), int(group.sum())
         worse = trace.solo_accuracy[lost].mean() - trace.accuracy[-1, lost].mean()
-        points = Figure(float(abs(worse)), None, 1, percent=True).printed[0]
+        points = Figure.of([abs(worse)], 1, percent=True).printed[0]
         lines.append(
             f"{count} of {total} {who} clients have a smaller held-out loss with their own model "
             f"(median gap {np.median(gap[lost]):.2f}); the global one's accuracy is {points} "

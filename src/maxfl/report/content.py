@@ -230,11 +230,11 @@ def client_cells(own: Trace, k: int, gap: float) -> tuple[Cell, ...]:
     """A client's figures at the end."""
     verdict = "lies" if own.byzantine[k] else "yes" if own.satisfied[-1, k] else "no"
     return (
-        Figure(float(own.test_requirement[k]), None, 3),
-        Figure(float(own.test_loss[-1, k]), None, 3),
-        Figure(gap, None, 3, signed=True),
-        Figure(float(own.accuracy[-1, k]), None, 1, percent=True),
-        Figure(float(own.solo_accuracy[k]), None, 1, percent=True),
+        Figure.of([own.test_requirement[k]], 3),
+        Figure.of([own.test_loss[-1, k]], 3),
+        Figure.of([gap], 3, signed=True),
+        Figure.of([own.accuracy[-1, k]], 1, percent=True),
+        Figure.of([own.solo_accuracy[k]], 1, percent=True),
         verdict,
         "yes" if own.willing[-1, k] else "no",
         int(own.asked[k]),

@@ -154,7 +154,7 @@ def _curves(
                 own = series.get(Key(case, method, clients, "global", metric))
                 if own is not None:
                     lines.append({"method": i, "rounds": own.rounds.tolist(),
-                                  "values": _rounded(own.values, 6)})  # fmt: skip
+                                  "values": _numbers(own.values)})  # fmt: skip
             if lines:
                 found.append({"clients": clients, "metric": metric, "lines": lines})
     return found
@@ -178,11 +178,11 @@ def _run(
         "seen": trace.seen.astype(int).tolist(),
         "liars": np.flatnonzero(trace.byzantine).tolist(),
         "samples": trace.train_samples.tolist(),
-        "requirement": _rounded(trace.test_requirement, 3),
-        "loss": _rounded(trace.test_loss[-1], 3),
-        "gap": _rounded(trace.held_out_gap[-1], 3),
-        "accuracy": _rounded(100 * trace.accuracy[-1].astype(np.float64), 1),
-        "solo": _rounded(100 * trace.solo_accuracy.astype(np.float64), 1),
+        "requirement": _printed(trace.test_requirement, 3),
+        "loss": _printed(trace.test_loss[-1], 3),
+        "gap": _printed(trace.held_out_gap[-1], 3),
+        "accuracy": _printed(trace.accuracy[-1], 1, percent=True),
+        "solo": _printed(trace.solo_accuracy, 1, percent=True),
         "asked": trace.asked.tolist(),
         "joined": trace.joined.tolist(),
         "labels": None if partition is None else list(partition.labels),
@@ -204,15 +204,15 @@ def temperature(settings: Mapping[str, Any], done: int) -> float:
     return 1.0
 
 
-def _rounded(values: Any, digits: int) -> Any:
-    """As printed: JSON has no NaN, so that is null."""
+def _printed(values: Any, digits: int, percent: bool = False) -> list[float | None]:
+    """Numbers with the digits that clients.csv has; JSON has no NaN, so that is null."""
+    texts = (Figure.of([v], digits, percent).printed[0] for v in values)
+    return [None if text == "n/a" else float(text) for text in texts]
 
-    def number(value: Any) -> Any:
-        if isinstance(value, list):
-            return [number(v) for v in value]
-        return float(f"{value:.{digits}f}") if np.isfinite(value) else None
 
-    return number(np.asarray(values).tolist())
+def _numbers(values: Any) -> list[list[float | None]]:
+    """Float32 numbers in JSON, with all of their digits."""
+    return [[float(f"{v:.7g}") if np.isfinite(v) else None for v in row] for row in values]
 
 
 def _cards(source: Source, traces: Traces) -> str:

@@ -17,43 +17,38 @@ class Figure(NamedTuple):
         mean: NaN if there is none.
         deviation: Sample deviation; None for a single seed.
         digits: Printed after the point.
-        percent: Whether it is printed as a percentage of the given share.
         signed: Whether a plus is printed too.
     """
 
     mean: float
     deviation: float | None
     digits: int
-    percent: bool = False
     signed: bool = False
 
     @classmethod
     def of(
         cls,
-        values: Sequence[float] | NDArray[Any],
+        values: Sequence[float | None] | NDArray[Any],
         digits: int,
         percent: bool = False,
         signed: bool = False,
     ) -> "Figure":
-        """Over seeds."""
-        numbers = np.asarray(values, np.float64)
+        """Over seeds; shares in per cent if that is wanted."""
+        # float32 has seven digits: without the rest, halves are rounded alike wherever they stand.
+        numbers = np.array([np.nan if v is None else float(f"{v:.7g}") for v in values])
+        numbers = numbers * (100 if percent else 1)
         deviation = float(numbers.std(ddof=1)) if len(numbers) > 1 else None
-        mean = float(numbers.mean()) if len(numbers) else float("nan")
-        return cls(mean, deviation, digits, percent, signed)
+        return cls(float(numbers.mean()) if len(numbers) else np.nan, deviation, digits, signed)
 
     @property
     def printed(self) -> tuple[str, str]:
         """Mean and deviation as text; the latter empty for a single seed."""
-        scale = 100 if self.percent else 1
         if not np.isfinite(self.mean):
             return "n/a", ""
-        sign = "+" if self.signed else ""
-        mean = f"{self.mean * scale:{sign}.{self.digits}f}"
+        mean = f"{self.mean:{'+' if self.signed else ''}.{self.digits}f}"
         if float(mean) == 0:  # no minus before a zero
             mean = mean.replace("-", "+" if self.signed else "")
-        if self.deviation is None:
-            return mean, ""
-        return mean, f"{self.deviation * scale:.{self.digits}f}"
+        return mean, "" if self.deviation is None else f"{self.deviation:.{self.digits}f}"
 
 
 Cell = str | int | Figure

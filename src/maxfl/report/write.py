@@ -23,6 +23,7 @@ from maxfl.report.content import (
     all_series,
     clients_table,
     comparison_table,
+    final_appeal,
     summary_table,
 )
 from maxfl.report.page import page, shown_methods, temperature, verdicts
@@ -127,7 +128,7 @@ def _draw(folder: Path, source: Source, series: dict[Key, Series], traces: Trace
             continue
         save(draw_states(own), folder, f"clients{ending}")
         save(draw_gaps(own), folder, f"gaps{ending}")
-        method = max(own, key=lambda m: float(own[m].kept[own[m].seen].mean()))
+        method = max(own, key=lambda m: final_appeal(series, case, m))
         last = temperature(first[method].settings, int(own[method].rounds[-1]))
         save(draw_weights(own[method], method, last), folder, f"weights{ending}")
         partition = read_partition(first[method].place)
