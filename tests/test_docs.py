@@ -197,6 +197,8 @@ def test_the_reproductions_summary_quotes_the_kept_runs():
     assert accuracy[0] < accuracy[1], "annealing has its price"
     for method in ("MaxFL", "FedAvg", "SCAFFOLD"):
         assert f"{mean('opt-out', method, 'test_accuracy', 1, 'EMNIST')} %" in text
+    larger = [mean("larger-steps", m, "test_accuracy", 1, "EMNIST") for m in ("MaxFL", "FedAvg")]
+    assert f"MaxFL reaches {larger[0]} % and FedAvg {larger[1]} %" in text
     kept_clients = [mean("opt-out", m, "gm_appeal", 2, "EMNIST") for m in ("MaxFL", "FedAvg")]
     assert f"the most clients, {kept_clients[0]} (FedAvg {kept_clients[1]};" in text
     by_requirement = ", ".join(
