@@ -157,12 +157,14 @@ def _run_limit(options: Options) -> None:
 def _run_study(experiment: Experiment, options: Options) -> None:
     scale = SCALES[options.scale]
     scale = scale if options.seeds is None else scale._replace(seeds=options.seeds)
-    study = with_the_papers_data(_narrowed(experiment.study, options.parts))
+    study = with_the_papers_data(_narrowed(experiment.study, options))
     name = re.sub(r"[^\w.]+", "-", "-".join([study.name, *options.parts, scale.name]))
     folder = options.out or RUNS / name
     console.print(
         f"[bold]{experiment.name}[/]: {experiment.what}. {scale.words(study)}.", highlight=False
     )
+    if left := [p.label for p in experiment.study.parts if not p.quick and p not in study.parts]:
+        console.print(f"Left out, as quick is: {', '.join(left)}.", highlight=False, markup=False)
     with _at_work(folder, study):
         run_study(study, scale, folder, _stage, resume=options.resume, announce=announce)
         outcome = read(folder, study.name)
@@ -191,12 +193,14 @@ def _make_folder(folder: Path) -> None:
         raise InputError(f"can't use {folder} as a folder: {error.strerror}") from error
 
 
-def _narrowed(study: Study, labels: list[str]) -> Study:
-    """The study with some of its parts only."""
+def _narrowed(study: Study, options: Options) -> Study:
+    """The study with the parts that were asked for, or that its scale runs."""
     known = {part.label: part for part in study.parts}
-    for label in labels:
+    for label in options.parts:
         check_choice("--part", label, known)
-    return study._replace(parts=tuple(known[label] for label in labels)) if labels else study
+    every = options.scale == ScaleName.FULL
+    wanted = options.parts or [label for label, part in known.items() if every or part.quick]
+    return study._replace(parts=tuple(known[label] for label in wanted))
 
 
 def _find(study: str, last: str) -> Path:

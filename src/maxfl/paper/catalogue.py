@@ -230,10 +230,12 @@ SYNTHETIC_STUDY = Study(
     "gm_appeal",
 )
 
+SLOW = ("dropout 0.2", "100 samples a client", "30 % flipped, shifted")
+"""Between others, or like them, with programs of their own to compile: not for ``quick``."""
 SENSITIVITY_STUDY = Study(
     "sensitivity",
     tuple(
-        Part(label, CLUSTERS | TYPICAL_SERVER | changes, {})
+        Part(label, CLUSTERS | TYPICAL_SERVER | changes, {}, quick=label not in SLOW)
         for label, changes in {
             "as declared": {},
             **{f"ε = {e}": _maxfl(epsilon=e) for e in (1e-4, 0.1, 1.0)},

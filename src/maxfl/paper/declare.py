@@ -35,6 +35,7 @@ class Part(NamedTuple):
         typical: The one point of the grid that ``quick`` takes, for all methods.
         note: What its data are not; empty where they are the paper's. A stand-in says so here.
         papers: Settings to take instead, without the note, where the paper's own data are found.
+        quick: Whether ``quick`` runs it, unless it is asked for others.
     """
 
     label: str
@@ -42,6 +43,7 @@ class Part(NamedTuple):
     typical: Settings
     note: str = ""
     papers: Settings = {}  # noqa: RUF012 (a NamedTuple, never changed)
+    quick: bool = True
 
 
 class Study(NamedTuple):
