@@ -10,7 +10,7 @@ from maxfl.requirement import Solo, Thresholds
 from maxfl.spec import Asked, Evaluation
 
 
-def make_history(clients, rounds, cohort=4, unseen=0, drift=0.0, seed=0):
+def make_history(clients, rounds, cohort=4, unseen=0, drift=0.0, seed=0, liars=()):
     """A history of one configuration; losses wander, ``drift`` pulls them down."""
     rng = np.random.default_rng(seed)
     shape = (1, rounds + 1, clients)
@@ -33,7 +33,7 @@ def make_history(clients, rounds, cohort=4, unseen=0, drift=0.0, seed=0):
         asked=Asked(asked, present, present, np.full(asked.shape, 0.25, np.float32)),
         solo=Solo(bar, bar, np.exp(-bar)),
         thresholds=Thresholds(bar, bar),
-        lies=np.zeros((1, clients), bool),
+        lies=np.isin(np.arange(clients), liars)[None],
         params=(),
     )
 

@@ -8,16 +8,18 @@ import subprocess
 import numpy as np
 import pytest
 
-from made_runs import make_history, settings_of, write_run
+from made_runs import clients_table, make_history, settings_of, write_run
 from maxfl.errors import InputError
 from maxfl.files import write_json
 from maxfl.paper.results import kept
-from maxfl.report.content import all_series, comparison_table, pairs, summary_table
+from maxfl.report.content import all_series, comparison_table, pairs, standing, summary_table
 from maxfl.report.pack import choose, pack
+from maxfl.report.page import temperature, verdicts
 from maxfl.report.source import read
 from maxfl.report.table import Figure, Table, to_csv, to_html, to_latex, to_markdown
 from maxfl.report.traces import read_trace
 from maxfl.report.write import write_report
+from maxfl.tables import to_parquet
 
 CLIENTS, ROUNDS = 12, 6
 
@@ -90,7 +92,7 @@ def test_comparisons_are_paired_by_seed(folders):
     traces = {("", c.method, c.seed): read_trace(c) for c in source.configurations}
     (pair,) = pairs(source, series)
     assert (pair.first, pair.second, pair.seeds) == ("MaxFL", "FedAvg", [0, 1])
-    table = comparison_table(source, series, traces)
+    table = comparison_table(source, series, [pair], traces)
     (row,) = [r for r in table.rows if r[2] == "seen"]
     only, difference = [], []
     for seed in (0, 1):
@@ -149,7 +151,7 @@ def test_the_card_says_for_whom_the_model_does_not_work(folders):
     lost = int((~history.satisfied()[0, -1, :10]).sum())
     text = cards(read(folders[:1]))
     assert text.startswith("# Model card: FedAvg, seed 0")
-    assert f"{lost} of 10 seen clients have a smaller held-out loss with their own model" in text
+    assert f"It does not meet the requirement of {lost} of 10 seen clients" in text
     gap = (history.evaluation.test_loss[0, -1] - history.thresholds.test[0])[:10]
     assert f"client {gap.argmax()} (gap {gap.max():.2f})" in text
 
@@ -224,6 +226,10 @@ def test_nothing_is_overwritten_silently(folders, tmp_path):
     with pytest.raises(InputError, match=r"holds other things than a report \(mine.txt\)"):
         write_report(folders[:1], out, force=True)
     assert (out / "mine.txt").read_text() == "keep me"
+    (tmp_path / "mine/figures").mkdir(parents=True)
+    with pytest.raises(InputError, match=r"holds other things than a report \(figures\)"):
+        write_report(folders[:1], tmp_path / "mine", force=True)
+    assert (tmp_path / "mine/figures").is_dir()
 
 
 def damaged(tmp_path, what):
@@ -234,9 +240,11 @@ def damaged(tmp_path, what):
     elif what == "cut off":
         path = folder / "metrics.parquet"
         path.write_bytes(path.read_bytes()[:200])
+    elif what == "no history":
+        (folder / "history.parquet").unlink()
     elif what == "half of the clients":
-        path = folder / "history.parquet"
-        path.unlink()
+        half = clients_table(make_history(4, 2)).slice(0, 3)
+        (folder / "clients.parquet").write_bytes(to_parquet(half))
     elif what == "foreign":
         (folder / "experiment.json").unlink()
     elif what == "no JSON":
@@ -251,7 +259,8 @@ def damaged(tmp_path, what):
     [
         ("unfinished", "is not finished: go on with --resume"),
         ("cut off", "metrics.parquet can't be read"),
-        ("half of the clients", "history.parquet can't be read"),
+        ("no history", "history.parquet can't be read"),
+        ("half of the clients", "do not fit: the folder is damaged"),
         ("foreign", "holds no run: experiment.json is not there"),
         ("no JSON", "summary.json can't be read"),
         ("other JSON", "is not what a run of maxfl writes"),
@@ -276,4 +285,101 @@ def test_an_unfinished_sweep_shows_what_is_done(tmp_path):
     write_run(tmp_path / "groups/0000", make_history(4, 2), settings_of("fedavg"))
     write_json(tmp_path / "experiment.json", {"configurations": {"0": {}, "1": {}}, "groups": {}})
     made = write_report([tmp_path], figures=False)
-    assert made.missing == [f"1 of 2 configurations of {tmp_path} are not finished."]
+    assert made.missing == [f"Not finished, and so not shown: 1 of 2 configurations of {tmp_path}."]
+
+
+def test_a_verdict_only_where_one_can_be_given(tmp_path):
+    def first_words(*runs):
+        source = read([
+            write_run(
+                tmp_path / f"{i}-{len(list(tmp_path.iterdir()))}",
+                make_history(20, 3, drift=drift, seed=seed), settings_of(name), seed, digest,
+            )
+            for i, (name, drift, seed, digest) in enumerate(runs)
+        ])  # fmt: skip
+        return verdicts(source, all_series(source))[0]
+
+    ahead = first_words(("fedavg", 0, 0, "x"), ("maxfl", 0.6, 0, "x"))
+    assert ahead.startswith("MaxFL satisfies the most clients: it meets the requirement of")
+    tie = first_words(("fedavg", 0, 0, "x"), ("maxfl", 0, 0, "x"))
+    assert tie.startswith("FedAvg and MaxFL are no further apart than seeds differ.")
+    apart = first_words(("fedavg", 0, 0, "x"), ("maxfl", 0.6, 0, "y"))
+    assert apart.startswith("These methods never met the same clients")
+    uneven = first_words(("fedavg", 0, 0, "x"), ("maxfl", 0.6, 0, "x"), ("maxfl", 0.6, 1, "z"))
+    assert "(on the 1 of 2 seeds that all have)" in uneven
+    assert first_words(("fedavg", 0, 0, "x")).startswith("The model meets the requirement of")
+
+
+def test_a_lead_counts_if_it_exceeds_its_deviation_over_seeds(folders):
+    source = read(folders)
+    series = all_series(source)
+    found = standing(source, series, "")
+    lead = found.ranked[0][1] - found.ranked[1][1]
+    assert found.seeds == [0, 1]
+    assert found.ahead == (lead.mean() > lead.std(ddof=1))
+
+
+def test_liars_count_on_neither_side(tmp_path):
+    runs = [
+        write_run(tmp_path / name, make_history(10, 3, drift=1.0, liars=liars), settings_of(name))
+        for name, liars in (("fedavg", ()), ("maxfl", (2, 5)))
+    ]
+    source = read(runs)
+    series = all_series(source)
+    traces = {("", c.method, 0): read_trace(c) for c in source.configurations}
+    (row,) = comparison_table(source, series, pairs(source, series), traces).rows
+    assert [cell.mean for cell in row[4:]] == [0, 0, 0, 0]  # the same losses but for who lies
+
+
+def test_a_diverged_run_is_shown(tmp_path):
+    history = make_history(6, 3)
+    for field in (history.evaluation.train_loss, history.evaluation.test_loss):
+        field[:, 1:] = np.nan
+        field[:, 2, ::2] = np.inf
+    run = write_run(tmp_path / "run", history, settings_of("maxfl"))
+    made = write_report([run])
+    assert (made.folder / "figures/gaps.png").is_file()
+
+
+def test_splits_are_seeds_too(tmp_path):
+    data = [{**settings_of("fedavg"), "data": {"seed": split}} for split in (4, 7)]
+    runs = [write_run(tmp_path / str(i), make_history(5, 2), s) for i, s in enumerate(data)]
+    assert [c.seed for c in read(runs).of("", "FedAvg")] == [4, 7]
+
+
+def test_only_the_best_methods_are_drawn_and_all_are_listed(tmp_path):
+    names = ("fedavg", "fedprox", "scaffold", "mwfed", "qffl", "afl", "ditto", "maxfl", "pfedme")
+    runs = [
+        write_run(tmp_path / n, make_history(12, 3, drift=0.1 * i), settings_of(n))
+        for i, n in enumerate(names)
+    ]
+    made = write_report(runs, tmp_path / "report", figures=False)
+    summary = (made.folder / "tables/summary.md").read_text()
+    assert all(f"| {n} |" in summary for n in ("FedAvg", "Ditto", "pFedMe"))
+    clients = (made.folder / "tables/clients.csv").read_text()
+    assert "pFedMe" in clients
+    assert "FedAvg" not in clients
+    page = (made.folder / "report.html").read_text()
+    assert "shown for the 7 methods with the highest GM-Appeal of 9" in page
+
+
+def test_names_can_do_no_harm(tmp_path):
+    name = '<script>alert(1)</script>{{data}}"'
+    run = write_run(tmp_path / "{{script}}", make_history(4, 2), settings_of(name))
+    page = (write_report([run], tmp_path / "out", figures=False).folder / "report.html").read_text()
+    assert page.count("<script") == 2
+    assert page.count('id="data"') == 1
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;{{data}}&quot;" in page
+
+
+def test_temperatures_are_the_methods_own():
+    named = {"algorithm.name": "maxfl-annealed", "algorithm.rounds": 100}
+    assert [round(temperature(named, t), 4) for t in (0, 50, 100, 150)] == [3, 0.5477, 0.1, 0.1]
+    assert temperature({"algorithm.name": "maxfl", "algorithm.temperature": 0.3}, 5) == 0.3
+    assert temperature({"algorithm.name": "fedavg"}, 5) == 1
+
+
+def test_the_same_report_is_the_same_files(folders, tmp_path):
+    one, other = (write_report(folders[:1], tmp_path / name).folder for name in ("a", "b"))
+    for path in sorted(one.rglob("*.*")):
+        assert path.read_bytes() == (other / path.relative_to(one)).read_bytes(), path.name

@@ -1,5 +1,7 @@
 """The same metrics to TensorBoard, MLflow and Weights & Biases, each as it is installed."""
 
+import json
+
 import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -9,7 +11,7 @@ import maxfl
 from conftest import make_clients
 from maxfl.errors import InputError
 from maxfl.live import PROGRESS
-from maxfl.trackers import opener
+from maxfl.trackers import Configuration, opener
 
 
 @pytest.fixture(scope="module")
@@ -47,42 +49,65 @@ def check(told, folder, number):
 
 
 class Recorder:
-    """A tracker that remembers; ``fails_at`` cuts the run off there."""
+    """A tracker that remembers; ``fails_at`` is a round that it can't take."""
 
     def __init__(self, configuration, made, fails_at=None):
-        self.configuration, self.told, self.closed = configuration, {}, 0
+        self.configuration, self.told, self.closed = configuration, {}, []
         self._fails_at = fails_at
         made.append(self)
 
     def log(self, round, metrics):
         """Remember."""
         if round == self._fails_at:
-            raise RuntimeError("cut off")
+            raise ConnectionError("the server is away")
         self.told |= {(round, name): value for name, value in metrics.items()}
 
-    def close(self):
-        """Count."""
-        self.closed += 1
+    def close(self, failed):
+        """Remember."""
+        self.closed.append(failed)
 
 
 def test_every_metric_is_told_also_after_a_resume(simulation, tmp_path):
     first, second = [], []
-    with pytest.raises(RuntimeError, match="cut off"):
+
+    def cut_off(stage, done, _):
+        if (stage, done) == ("rounds", 3):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
         maxfl.run(
-            simulation, tmp_path / "run", values=VALUES,
-            trackers=[lambda own: Recorder(own, first, fails_at=3)],
+            simulation, tmp_path / "run", values=VALUES, progress=cut_off,
+            trackers=[lambda own: Recorder(own, first)],
         )  # fmt: skip
-    assert (tmp_path / "run" / PROGRESS).is_file()
+    assert json.loads((tmp_path / "run" / PROGRESS).read_text())["stopped"] == "KeyboardInterrupt"
     maxfl.run(
         simulation, tmp_path / "run", values=VALUES, resume=True,
         trackers=[lambda own: Recorder(own, second)],
     )  # fmt: skip
     assert not (tmp_path / "run" / PROGRESS).exists()
-    assert [r.closed for r in first + second] == [1, 1, 1, 1]
-    assert [r.configuration.first for r in second] == [1, 1]  # the last that was saved
+    assert [r.closed for r in first + second] == [[True], [True], [False], [False]]
     assert first[0].configuration.name == "run: local_lr 0.1"
     for number in (0, 1):
+        assert not first[number].told.keys() & second[number].told.keys()
         check(first[number].told | second[number].told, tmp_path / "run", number)
+
+
+def test_a_tracker_that_fails_does_not_end_the_run(simulation, tmp_path):
+    made = []
+    with pytest.warns(UserWarning, match="a tracker failed and is left out.*the server is away"):
+        maxfl.run(
+            simulation, tmp_path / "run", values=VALUES,
+            trackers=[lambda own: Recorder(own, made, 2), lambda own: Recorder(own, made)],
+        )  # fmt: skip
+    check(made[1].told, tmp_path / "run", 0)
+    assert {done for done, _ in made[0].told} == {0, 1}
+
+
+def test_an_id_is_kept_for_the_next_resume(tmp_path):
+    own = Configuration(tmp_path, 3, {}, {})
+    assert own.remembered("somewhere", lambda: "first") == "first"
+    assert own.remembered("somewhere", lambda: "second") == "first"
+    assert own._replace(number=4).remembered("somewhere", lambda: "second") == "second"
 
 
 def test_tensorboard(simulation, tmp_path):
@@ -111,10 +136,9 @@ def test_mlflow(simulation, tmp_path, monkeypatch):
     )
     client = mlflow.MlflowClient()
     experiment = client.get_experiment_by_name("trial")
-    runs = {r.data.tags["maxfl.key"]: r for r in client.search_runs([experiment.experiment_id])}
-    assert runs.keys() == {"run-0", "run-1"}
-    for number in (0, 1):
-        run = runs[f"run-{number}"]
+    runs = {r.info.run_name: r for r in client.search_runs([experiment.experiment_id])}
+    assert runs.keys() == {"run: local_lr 0.1", "run: local_lr 0.01"}
+    for number, run in enumerate(runs[name] for name in sorted(runs, reverse=True)):
         assert run.info.status == "FINISHED"
         assert run.data.params == {"algorithm.name": "fedavg"}
         told = {

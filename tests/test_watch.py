@@ -6,6 +6,7 @@ import sys
 import time
 
 import pytest
+import typer
 
 from made_runs import make_history, settings_of, write_run
 from maxfl.errors import InputError
@@ -50,7 +51,11 @@ def test_a_killed_run_is_known(tmp_path):
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     started(tmp_path / "run", pid=gone.pid)
-    assert look(tmp_path / "run").alive is False
+    seen = look(tmp_path / "run")
+    assert (seen.alive, seen.left) == (False, None)
+    with pytest.raises(typer.Exit) as ended:
+        watch_command(tmp_path / "run", every=1, once=False)
+    assert ended.value.exit_code == 1
     started(tmp_path / "far", host="another machine")
     assert look(tmp_path / "far").alive is None
 
@@ -87,7 +92,9 @@ def test_folders_without_a_run_are_told(tmp_path):
 def test_the_command_shows_panels_and_touches_nothing(tmp_path, capsys):
     started(tmp_path / "run")
     before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")}
-    watch_command(tmp_path / "run", every=1, once=True)
+    with pytest.raises(typer.Exit) as ended:
+        watch_command(tmp_path / "run", every=1, once=True)
+    assert ended.value.exit_code == 0
     shown = capsys.readouterr().out
     assert "4 of 10 rounds" in shown
     assert "GM-Appeal" in shown

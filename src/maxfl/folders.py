@@ -8,6 +8,7 @@ METRICS = "metrics.parquet"
 TABLES = ("history.parquet", "rounds.parquet", "clients.parquet", METRICS)
 PARTITION = "partition.parquet"
 MODEL, CARD = "model.safetensors", "model-card.md"
+STUDY, STUDY_RESULTS = "study.json", "results.parquet"
 
 
 def user_cache() -> Path:

@@ -1,7 +1,9 @@
 """Tell trackers, and whoever watches, what was measured as a run goes on."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -12,38 +14,52 @@ from maxfl.trackers import Configuration, Opener, Tracker
 
 
 class Following:
-    """The trackers of a run, opened while it is at work."""
+    """The trackers of a run, opened while it is at work; the run goes on without one that fails."""
 
     def __init__(
         self, live: Live, told: Sequence[Configuration], openers: Sequence[Opener]
     ) -> None:
         self._live, self._told, self._openers = live, told, openers
-        self._trackers: list[list[Tracker]] = []
+        self._open: list[tuple[int, Tracker]] = []
 
     @contextmanager
-    def opened(self, done: int) -> Iterator[None]:
-        """Open every tracker for every configuration, ``done`` rounds into it; then close them."""
-        with ExitStack() as stack:
-            for own in self._told:
-                trackers = [
-                    open_tracker(own._replace(first=done)) for open_tracker in self._openers
-                ]
-                for tracker in trackers:
-                    stack.callback(tracker.close)
-                self._trackers.append(trackers)
+    def opened(self) -> Iterator[None]:
+        """Open every tracker for every configuration; close them when the run ends or fails."""
+        failed = True
+        try:
+            for c, own in enumerate(self._told):
+                for open_tracker in self._openers:
+                    self._open.append((c, open_tracker(own)))
             yield
+            failed = False
+        finally:
+            for _, tracker in self._open:
+                _tried(partial(tracker.close, failed))
 
     def measured(self, history: History) -> None:
         """Pass on the metrics of some more rounds."""
         self._live.measured(history)
-        if not self._openers:
-            return
-        metrics = named_metrics(history)
-        for c, trackers in enumerate(self._trackers):
-            for e, done in enumerate(history.rounds):
-                own = {n: float(v[c, e]) for n, v in metrics.items() if np.isfinite(v[c, e])}
-                for tracker in trackers:
-                    tracker.log(int(done), own)
+        metrics = named_metrics(history) if self._open else {}
+        for c, tracker in list(self._open):
+            if not _tried(partial(_log, tracker, history, metrics, c)):
+                self._open.remove((c, tracker))
+
+
+def _log(tracker: Tracker, history: History, metrics: dict[str, np.ndarray], c: int) -> None:
+    for e, done in enumerate(history.rounds):
+        tracker.log(
+            int(done), {n: float(v[c, e]) for n, v in metrics.items() if np.isfinite(v[c, e])}
+        )
+
+
+def _tried(call: Callable[[], None]) -> bool:
+    """Whether it worked; somebody else's server must not end hours of training."""
+    try:
+        call()
+    except Exception as error:
+        warnings.warn(f"a tracker failed and is left out from here on: {error}", stacklevel=3)
+        return False
+    return True
 
 
 def named_metrics(history: History) -> dict[str, np.ndarray]:

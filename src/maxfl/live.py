@@ -6,7 +6,8 @@ progress.json is there while a run is at work (or was killed); a finished run ha
 import os
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ class Live:
             "done": 0,
             "total": 0,
             "first": 0,
+            "stopped": None,
             "configurations": [dict(chosen) for chosen in values],
             "latest": [],
             "trail": {"round": [], **{name: [] for name in TRAIL}},
@@ -67,6 +69,17 @@ class Live:
         self._content["latest"] = [
             dict(zip(TRAIL, map(_number, own), strict=True)) for own in latest
         ]
+
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """Say so if the work fails, or if somebody stops it."""
+        try:
+            yield
+        except BaseException as error:
+            self._content["stopped"] = str(error).split("\n")[0] or type(error).__name__
+            with suppress(OSError):  # such as the full disk that ended it
+                self._write()
+            raise
 
     def remove(self) -> None:
         """The run is finished."""

@@ -10,7 +10,6 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.markup import escape
 from rich.panel import Panel
-from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from maxfl.report.table import Figure
@@ -19,6 +18,7 @@ from maxfl.terminal import console
 from maxfl.watch import Look, look
 
 BLOCKS = "▁▂▃▄▅▆▇█"
+BAR = 60
 MOST_ROWS = 12
 QUIET = 90.0
 """Seconds without a sign of life after which one should look after a run."""
@@ -48,9 +48,8 @@ def report_command(
     for line in made.missing:
         console.print(line, style="yellow", markup=False, soft_wrap=True)
     console.print(f"Page: {made.folder / PAGE}", soft_wrap=True, highlight=False)
-    console.print(
-        f"Tables, figures and model cards: {made.folder}", soft_wrap=True, highlight=False
-    )
+    what = "Tables, figures and model cards" if figures else "Tables and model cards"
+    console.print(f"{what}: {made.folder}", soft_wrap=True, highlight=False)
 
 
 def watch_command(
@@ -66,23 +65,26 @@ def watch_command(
     if once or not console.is_terminal:
         console.print(_panel(folder, seen))
         if once or seen.finished:
-            return
+            raise typer.Exit(int(seen.alive is False and not seen.finished))
     try:
         with Live(_panel(folder, seen), console=console, auto_refresh=False) as shown:
-            while not seen.finished:
+            while not seen.finished and seen.alive is not False:
                 time.sleep(every)
                 seen = look(folder)
                 shown.update(_panel(folder, seen), refresh=True)
     except KeyboardInterrupt:
         console.print("No longer watching; the run goes on.")
         return
+    if not seen.finished:
+        raise typer.Exit(1)
     console.print(f"Finished. Look at it: maxfl report {folder}", soft_wrap=True, highlight=False)
 
 
 def _panel(folder: Path, seen: Look) -> Panel:
     parts: list[RenderableType] = [_headline(seen)]
     if seen.total:
-        parts.append(ProgressBar(total=seen.total, completed=seen.done, width=60))
+        filled = round(BAR * seen.done / seen.total)
+        parts.append("█" * filled + "░" * (BAR - filled))
     for name, metric in (("GM-Appeal", "gm_appeal"), ("accuracy", "test_accuracy"),
                          ("willing", "willing")):  # fmt: skip
         values = [v for v in seen.trail.get(metric, []) if v is not None]
@@ -100,7 +102,8 @@ def _headline(seen: Look) -> str:
     if seen.left is not None and not seen.finished:
         words.append(f"about {_duration(seen.left)} left")
     if seen.alive is False and not seen.finished:
-        words.append("[red]no process is at work: add --resume to go on[/]")
+        why = escape(seen.stopped or "no process is at work")
+        words.append(f"[red]stopped ({why}): add --resume to go on[/]")
     elif seen.silent > QUIET:
         words.append(f"[yellow]no sign of life for {_duration(seen.silent)}[/]")
     return ", ".join(words)

@@ -89,8 +89,9 @@ def run(
         live = Live(folder, values, progress)
         if not finished:
             began = time.monotonic()
-            told = _told(folder, numbers, values, config)
-            history = _train(simulation, checkpoint, live, known, Following(live, told, trackers))
+            following = Following(live, _told(folder, numbers, values, config), trackers)
+            with live.telling():
+                history = _train(simulation, checkpoint, live, known, following)
             _write_results(folder, simulation, history, numbers, values)
             write_json(
                 folder / SUMMARY,
@@ -106,8 +107,7 @@ def run(
         # Also of a finished run, which may have been killed just before.
         checkpoint.remove()
         live.remove()
-        if not (folder / CARD).is_file():
-            write_whole(folder / CARD, cards(read([folder])).encode())
+        _write_card(folder)
     return folder
 
 
@@ -207,7 +207,7 @@ def _told(
     """What trackers are told of each configuration."""
     settings = config if isinstance(config, list) else [config or {}] * len(numbers)
     return [
-        Configuration(folder, number, dict(chosen), own, first=0)
+        Configuration(folder, number, dict(chosen), own)
         for number, chosen, own in zip(numbers, values, settings, strict=True)
     ]
 
@@ -228,7 +228,7 @@ def _train(
         state, blocks, done = simulation.start(), [], 0
         prepared = simulation.prepare(live.report, known)
         checkpoint.save_start(prepared, state)
-    with following.opened(done):
+    with following.opened():
         for block in blocks:
             live.measured(simulation.history(prepared, [block], state))
         for now, block in simulation.blocks(prepared, state, done=len(blocks)):
@@ -239,6 +239,16 @@ def _train(
             checkpoint.save_block(len(blocks), block, state)
             live.report("rounds", int(block.rounds[-1]), simulation.training.rounds)
     return simulation.history(prepared, blocks, state)
+
+
+def _write_card(folder: Path) -> None:
+    """From the other files; a finished run must not fail for want of it."""
+    if (folder / CARD).is_file():
+        return
+    try:
+        write_whole(folder / CARD, cards(read([folder])).encode())
+    except Exception as error:
+        warnings.warn(f"{folder / CARD} can't be written: {error}", stacklevel=3)
 
 
 def _write_results(

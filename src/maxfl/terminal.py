@@ -221,7 +221,7 @@ def spread(values: Sequence[float | None], digits: int, percent: bool = False) -
     """Mean ± sample deviation over seeds, or the value if there is one."""
     mean, deviation = Figure.of(values, digits, percent).printed
     # Spaces that do not break, so that a narrow terminal wraps the headings and not the figures.
-    unit = "\N{NO-BREAK SPACE}%" if percent else ""
+    unit = "\N{NO-BREAK SPACE}%" if percent and mean != "n/a" else ""
     more = f"\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}{deviation}" if deviation else ""
     return f"{mean}{more}{unit}"
 

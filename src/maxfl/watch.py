@@ -6,6 +6,7 @@ Only files are read, so the run does not notice.
 import os
 import socket
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from maxfl.errors import InputError
 from maxfl.files import read_json
 from maxfl.folders import EXPERIMENT, SUMMARY
 from maxfl.live import PROGRESS
+from maxfl.report.names import label_of
 
 
 class Look(NamedTuple):
@@ -25,6 +27,7 @@ class Look(NamedTuple):
         left: Seconds left, None if not known.
         finished: Whether all is done.
         alive: Whether a process is at work; None if that can't be told, as on another machine.
+        stopped: Why it ended before its end, as far as it could say.
         silent: Seconds since the last sign of life.
         rows: What was measured last: (label, metrics), of the seen clients.
         trail: Metrics over rounds of the run at work: means over its configurations.
@@ -36,6 +39,7 @@ class Look(NamedTuple):
     left: float | None
     finished: bool
     alive: bool | None
+    stopped: str | None
     silent: float
     rows: list[tuple[str, dict[str, float | None]]]
     trail: dict[str, list[float | None]]
@@ -71,10 +75,15 @@ def _run(folder: Path) -> Look:
         summary = read_json(folder / SUMMARY)
         rows = [(_label(e["values"]), _final(e)) for e in summary["configurations"]]
         rounds = float(summary["rounds"])
-        return Look("finished", rounds, rounds, 0.0, True, False, 0.0, rows, {})
+        return Look("finished", rounds, rounds, 0.0, True, False, None, 0.0, rows, {})
     if not (folder / PROGRESS).is_file():
         return _waiting("the run has not begun, or stopped before its first sign of life")
-    now = read_json(folder / PROGRESS)
+    try:
+        now = read_json(folder / PROGRESS)
+    except InputError:
+        if (folder / SUMMARY).is_file():  # it was finished in this very moment
+            return _run(folder)
+        raise
     silent = max(0.0, time.time() - now["at"])
     known = now["stage"] == "rounds"
     labels = map(_label, now["configurations"])
@@ -82,9 +91,10 @@ def _run(folder: Path) -> Look:
         "training" if known else now["stage"],
         now["done"] if known else 0.0,
         now["total"] if known else 0.0,
-        _left(now) if known else None,
+        _left(now) if known and now["stopped"] is None and _alive(now) is not False else None,
         False,
-        _alive(now),
+        _alive(now) if now["stopped"] is None else False,
+        now["stopped"],
         silent,
         list(zip(labels, now["latest"], strict=False)),
         now["trail"],
@@ -127,9 +137,10 @@ def _sweep(folder: Path, groups: int) -> Look:
         "finished" if finished else f"{number} of {groups} groups finished, {latest.stage}",
         done,
         groups * rounds,
-        _pace(places, done, groups * rounds) if at_work else None,
+        _pace(places, done, groups * rounds) if at_work and alive is not False else None,
         finished,
         alive,
+        next((own.stopped for own in at_work if own.stopped), None) if alive is False else None,
         min((own.silent for own in at_work), default=0.0),
         [row for own in looks for row in own.rows],
         latest.trail,
@@ -137,13 +148,22 @@ def _sweep(folder: Path, groups: int) -> Look:
 
 
 def _pace(places: list[Path], done: float, total: float) -> float | None:
-    """Seconds left at the pace since the folder of the first group was made."""
-    began = min((p / EXPERIMENT).stat().st_mtime for p in places if (p / EXPERIMENT).is_file())
-    return (time.time() - began) / done * (total - done) if done > 0 else None
+    """Seconds left at the pace of all groups so far, whenever they were at work."""
+    spent = 0.0
+    for place in places:
+        if (place / SUMMARY).is_file():
+            spent += read_json(place / SUMMARY).get("seconds", 0.0)
+        elif (place / PROGRESS).is_file():
+            with suppress(InputError):  # it may be finished by now
+                now = read_json(place / PROGRESS)
+                spent += now["at"] - now["began"]
+    return spent / done * (total - done) if done > 0 else None
 
 
 def _label(values: dict[str, Any]) -> str:
-    return ", ".join(f"{k.rpartition('.')[2]} {v}" for k, v in values.items()) or "the run"
+    if "method" in values:  # of a study
+        return f"{values['method']}, {values['part']}, seed {values['seed']}"
+    return label_of(values, list(values)) if values else "the run"
 
 
 def _final(entry: dict[str, Any]) -> dict[str, float | None]:
@@ -156,4 +176,4 @@ def _final(entry: dict[str, Any]) -> dict[str, float | None]:
 
 
 def _waiting(words: str) -> Look:
-    return Look(words, 0.0, 0.0, None, False, None, 0.0, [], {})
+    return Look(words, 0.0, 0.0, None, False, None, None, 0.0, [], {})

@@ -48,9 +48,10 @@ def init(params: Params, clients: int) -> Array:  # noqa: ARG001
     return jnp.float32(0)
 
 
-def temperature(hyper: Hyper, done: Array) -> Array:
+def temperature(hyper: Hyper, done: ArrayLike) -> Array:
     """T_t after ``done`` rounds."""
-    return hyper.start * (hyper.temperature / hyper.start) ** jnp.minimum(1.0, done / hyper.rounds)
+    share = jnp.minimum(1.0, jnp.asarray(done) / hyper.rounds)
+    return hyper.start * (hyper.temperature / hyper.start) ** share
 
 
 def weight(hyper: Hyper, server: Server, client: Client) -> Array:

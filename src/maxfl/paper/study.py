@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from maxfl.algorithms import ALGORITHMS
 from maxfl.config import override, override_all, validate
 from maxfl.files import read_json, write_json, write_whole
-from maxfl.folders import EXPERIMENT, METRICS, SUMMARY
+from maxfl.folders import EXPERIMENT, METRICS, STUDY, STUDY_RESULTS, SUMMARY
 from maxfl.paper.choice import best
 from maxfl.paper.declare import Method, Part, Settings, Study
 from maxfl.runs import claimed, machine
@@ -31,7 +31,7 @@ from maxfl.simulation import Progress
 from maxfl.sweep import Grid, run_sweep
 from maxfl.tables import to_parquet
 
-RESULTS, SEARCH, ABOUT = "results.parquet", "search.parquet", "study.json"
+RESULTS, SEARCH, ABOUT = STUDY_RESULTS, "search.parquet", STUDY
 KEPT = ("gm_appeal", "gm_appeal_training", "test_accuracy", "preferred_accuracy", "train_loss",
         "test_loss", "solo_accuracy")  # fmt: skip
 """Metrics that the compact files have; those of all rounds and clients are in the sweeps."""

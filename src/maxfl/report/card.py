@@ -42,15 +42,16 @@ def _markdown(own: Configuration, parts: list[Section]) -> str:
     body = "".join(
         f"\n## {part.heading}\n\n" + "".join(f"- {line}\n" for line in part.lines) for part in parts
     )
-    return f"# Model card: {own.method}, seed {own.seed}\n{body}"
+    title = ", ".join(part for part in (own.method, own.case, f"seed {own.seed}") if part)
+    return f"# Model card: {title}\n{body}"
 
 
 def sections(own: Configuration, trace: Trace | None) -> list[Section]:
     """The card of one model; with means only, without what it does to single clients."""
     parts = [
-        Section("The model", _model(own.settings)),
-        Section("The data", [f"{own.data}.", *(f"{note}." for note in own.entry["notes"]),
-                             *_clients(trace)]),
+        Section("The model", [*_model(own.settings), _weights(own)]),
+        Section("The data", [f"{own.data}.", *_split(own.settings), *_clients(trace, own.settings),
+                             *(f"Note on the split: {note}." for note in own.entry["notes"])]),
         Section("What clients require", _requirement(own.settings)),
     ]  # fmt: skip
     if trace is not None:
@@ -77,13 +78,35 @@ def _model(settings: Mapping[str, Any]) -> list[str]:
     if "model.hidden" in settings:
         hidden = " and ".join(map(str, settings["model.hidden"]))
         lines.append(
-            f"A dense network with hidden layers of {hidden} units, dropout "
-            f"{get('model.dropout')}; weights in `{MODEL}` (safetensors)."
+            f"A dense network with hidden layers of {hidden} units, dropout {get('model.dropout')}."
         )
     return lines
 
 
-def _clients(trace: Trace | None) -> list[str]:
+def _weights(own: Configuration) -> str:
+    place = own.place.name if own.place == own.named else own.place.relative_to(own.named)
+    return f"Its weights: `{place}/{MODEL}`, in the format safetensors."
+
+
+def _split(settings: Mapping[str, Any]) -> list[str]:
+    """How the data were shared out."""
+    kind = settings.get("data.partition")
+    if kind is None:
+        return []
+    how = {
+        "dirichlet": f"labels skewed by Dirichlet({settings.get('data.alpha')})",
+        "clusters": f"{settings.get('data.clusters')} clusters of clients with labels of their own",
+        "by-owner": "by the owners that the data name",
+    }
+    lines = [f"Shared out among clients: {how.get(str(kind), str(kind))}."]
+    if flipped := settings.get("data.flipped"):
+        lines.append(
+            f"{100 * flipped:.0f} % of the clients have labels that contradict the others'."
+        )
+    return lines
+
+
+def _clients(trace: Trace | None, settings: Mapping[str, Any]) -> list[str]:
     if trace is None:
         return []
     seen, unseen = int(trace.seen.sum()), int((~trace.seen).sum())
@@ -94,18 +117,23 @@ def _clients(trace: Trace | None) -> list[str]:
     if unseen:
         lines.append(f"{unseen} more clients were kept out of training, to see how it generalises.")
     if liars := int(trace.byzantine.sum()):
-        lines.append(f"{liars} clients lied on purpose; they count in no figure.")
+        attack = ", ".join(f"{k.removeprefix('adversary.').replace('_', ' ')} {v}" for k, v
+                           in settings.items() if k.startswith("adversary.") and v)  # fmt: skip
+        lines.append(f"{liars} clients are Byzantine ({attack}); they count in no figure.")
     return lines
 
 
 def _requirement(settings: Mapping[str, Any]) -> list[str]:
-    kind = settings.get("requirement.kind", "solo")
+    loss, own_rule = settings.get("requirement.loss"), settings.get("requirement.rule")
+    kind = settings.get("requirement.kind") or (
+        own_rule if own_rule else "solo" if loss is None else "fixed"
+    )
     multiple = settings.get("requirement.multiple", 1.0)
     times = "" if multiple == 1 else f", times {multiple}"
     rule = {
         "solo": f"The model must have a smaller loss than the one that the client trains alone, "
         f"in {settings.get('requirement.steps', 'some')} steps{times}.",
-        "fixed": f"The model must have a loss below {settings.get('requirement.loss')}.",
+        "fixed": f"The model must have a loss below {loss}.",
     }
     lines = [rule.get(str(kind), f"A rule of the user's own ({kind}).")]
     presence = settings.get("participation.rule", "everyone")
@@ -130,9 +158,17 @@ def _reaches(trace: Trace, entry: Mapping[str, Any]) -> list[str]:
         )
         lines.append(
             f"It meets the requirement of {met} of {len(accuracy)} {who} clients (GM-Appeal "
-            f"{Figure(met / len(accuracy), None, 2).printed[0]}), with a test accuracy of {mean} % "
+            f"{Figure.of([met / len(accuracy)], 2).printed[0]}), with a test accuracy of {mean} % "
             f"on average, {low} to {high} % from client to client."
         )
+    for who, own in (entry.get("personal") or {}).items():
+        if own is not None:
+            appeal, accuracy = own["gm_appeal"]["held-out"], own["test_accuracy"]
+            lines.append(
+                f"With personal models, made from it, GM-Appeal of the {who} clients is "
+                f"{Figure.of([appeal], 2).printed[0]}, and their accuracy "
+                f"{Figure.of([accuracy], 1, percent=True).printed[0]} %."
+            )
     if entry.get("diverged"):
         lines.append("TRAINING DIVERGED: losses are not finite. Do not use this model.")
     if start := entry.get("stalled_from_round"):
@@ -152,35 +188,37 @@ def _fails(trace: Trace, partition: Partition | None) -> list[str]:
     for who, group in _groups(trace):
         lost = group & ~trace.satisfied[-1]
         if not lost.any():
-            lines.append(
-                f"Every one of the {int(group.sum())} {who} clients is better off with it."
-            )
+            lines.append(f"It meets the requirement of all {int(group.sum())} {who} clients.")
             continue
         count, total = int(lost.sum()), int(group.sum())
         worse = trace.solo_accuracy[lost].mean() - trace.accuracy[-1, lost].mean()
         points = Figure.of([abs(worse)], 1, percent=True).printed[0]
         lines.append(
-            f"{count} of {total} {who} clients have a smaller held-out loss with their own model "
-            f"(median gap {np.median(gap[lost]):.2f}); the global one's accuracy is {points} "
-            f"points {'lower' if worse > 0 else 'higher'} than their own ones' on average."
+            f"It does not meet the requirement of {count} of {total} {who} clients: their held-out "
+            f"loss is above it (median gap {np.median(gap[lost]):.2f}). On average its accuracy is "
+            f"{points} points {'lower' if worse > 0 else 'higher'} there than that of the model "
+            f"each would train alone."
         )
         lines += _marks(lost, group & ~lost, partition)
         worst = np.flatnonzero(lost)[np.argsort(-gap[lost], kind="stable")][:MOST_NAMED]
         named = ", ".join(f"{trace.name[k]} (gap {gap[k]:.2f})" for k in worst)
-        lines.append(f"{'The worst off' if count > len(worst) else 'They are'}: {named}.")
+        lines.append(f"{'The worst off: ' if count > len(worst) else ''}{named}.")
     return lines
 
 
 def _marks(lost: Any, kept: Any, partition: Partition | None) -> list[str]:
     """What the clients it fails have that the others have not."""
-    if partition is None or min(lost.sum(), kept.sum()) < LEAST_TELLING:
+    if partition is None:
         return []
     lines = []
-    if (flipped := int((partition.flipped & lost).sum())) and partition.flipped.any():
+    flipped = partition.flipped
+    if (flipped & (lost | kept)).any():
         lines.append(
-            f"{flipped} of them have labels that contradict the others'; of those that it serves, "
-            f"{int((partition.flipped & kept).sum())}."
+            f"{int((flipped & lost).sum())} of them have labels that contradict the others'; of "
+            f"the {int(kept.sum())} that it serves, {int((flipped & kept).sum())}."
         )
+    if min(lost.sum(), kept.sum()) < LEAST_TELLING:
+        return lines
     shares = partition.counts / partition.counts.sum(1, keepdims=True)
     theirs, others = shares[lost].mean(0), shares[kept].mean(0)
     order = np.argsort(others - theirs)[:3]

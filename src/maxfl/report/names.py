@@ -21,13 +21,9 @@ METHODS = {
     "pfedme": "pFedMe",
     "ditto": "Ditto",
 }
-METRICS = {
-    "gm_appeal": "GM-Appeal",
-    "test_accuracy": "test accuracy",
-    "preferred_accuracy": "preferred-model accuracy",
-    "willing": "willing clients",
-}
 NAME = "algorithm.name"
+UNTOLD = ("training.evaluate_every", "training.block")
+"""Settings that change no model."""
 
 
 def method_name(settings: Mapping[str, Any]) -> str:
@@ -37,10 +33,18 @@ def method_name(settings: Mapping[str, Any]) -> str:
 
 
 def label_of(settings: Mapping[str, Any], differing: Sequence[str]) -> str:
-    """The method, and the values of its settings that differ among those shown."""
+    """The method, and the values of its settings that differ among those shown, zeros apart."""
     more = [
-        f"{key.rpartition('.')[2].replace('_', ' ')} {settings[key]}"
+        f"{_words(key)} {settings[key]}"
         for key in differing
-        if key != NAME and settings.get(key) is not None
+        if key not in (NAME, *UNTOLD) and settings.get(key)
     ]
-    return ", ".join([method_name(settings), *more])
+    named = [method_name(settings)] if NAME in settings or not more else []
+    return ", ".join([*named, *more])
+
+
+def _words(key: str) -> str:
+    """A setting for people; those of a method and of training need no section."""
+    section, _, name = key.rpartition(".")
+    words = name if section in ("", "algorithm", "training") else f"{section} {name}"
+    return words.replace("_", " ")

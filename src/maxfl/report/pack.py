@@ -92,7 +92,7 @@ def _note(total: int, shown: int, step: int) -> str:
     if shown < total:
         words.append("one seed of each method")
     if step > 1:
-        words.append(f"every {step}th evaluated round")
+        words.append(f"one evaluated round in {step}")
     if not words:
         return ""
     return f"To keep this page small, single clients are shown for {' and '.join(words)}."

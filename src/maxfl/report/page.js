@@ -28,8 +28,12 @@ function deviation(values) {
   const m = mean(values);
   return Math.sqrt(values.reduce((s, v) => s + (v - m) * (v - m), 0) / (values.length - 1));
 }
+function printed(value, digits) {  // halves to even, as the tables have them
+  const scaled = value * 10 ** digits, low = Math.floor(scaled);
+  return scaled - low === .5 ? ((low % 2 ? low + 1 : low) / 10 ** digits).toFixed(digits) : value.toFixed(digits);
+}
 const theCase = () => D.cases[state.case];
-const signed = (value, digits) => (value > 0 ? "+" : "") + value.toFixed(digits);
+const signed = (value, digits) => (value < 0 ? "" : "+") + value.toFixed(digits);
 function ticks(low, high, count) {
   const raw = (high - low) / count, power = Math.pow(10, Math.floor(Math.log10(raw)));
   const step = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= raw - 1e-12);
@@ -85,8 +89,9 @@ function curve(id, metric, percent) {
     draw(f.svg, "text", { x: f.x(theCase().start) + (late ? -4 : 4), y: f.top + 10, "text-anchor": late ? "end" : "start" }, "clients may leave from here");
   }
   const lines = found.lines.map((line) => {
-    const columns = line.rounds.map((_, e) => line.values.map((s) => s[e]).filter((v) => v !== null));
-    return { ...line, mean: columns.map((c) => (c.length ? mean(c) : null)), spread: columns.map(deviation) };
+    const columns = line.rounds.map((_, e) => line.values.map((s) => s[e]));
+    const known = (of) => (c) => (c.includes(null) ? null : of(c));
+    return { ...line, mean: columns.map(known(mean)), spread: columns.map(known(deviation)) };
   });
   for (const line of lines) {
     const there = line.rounds.map((r, e) => [r, line.mean[e], line.spread[e]]).filter((p) => p[1] !== null);
@@ -100,20 +105,21 @@ function curve(id, metric, percent) {
     const every = Math.max(1, Math.floor(there.length / 6));
     there.forEach(([r, m], e) => { if ((e + line.method) % every === 0) shape(f.svg, SHAPES[line.method % 8], f.x(r), f.y(m), 4, { fill: colour(line.method) }); });
   }
+  const every = [...new Set(lines.flatMap((l) => l.rounds))];
   const cursor = draw(f.svg, "line", { y1: f.top, y2: f.height - f.bottom, stroke: "#1c2530", "stroke-width": 1, visibility: "hidden" });
   const box = make(place, "p", "", { class: "readout" });
   const tellAt = (near) => {
     box.textContent = `Round ${near}: ` + lines.map((l) => {
       const e = l.rounds.indexOf(near);
       if (e < 0 || l.mean[e] === null) return null;
-      const n = (v) => (percent ? (100 * v).toFixed(1) : v.toFixed(2));
+      const n = (v) => (percent ? printed(100 * v, 1) : printed(v, 2));
       return `${theCase().methods[l.method].name} ${n(l.mean[e])}${l.values.length > 1 ? " ± " + n(l.spread[e]) : ""}${percent ? " %" : ""}`;
     }).filter(Boolean).join("; ");
   };
   const show = (event) => {
     const rect = f.svg.getBoundingClientRect(), at = (event.clientX - rect.left) / rect.width * f.width;
     const round = Math.max(0, Math.min(last, (at - f.left) / (f.width - f.left - f.right) * last));
-    const near = lines[0].rounds.reduce((a, b) => (Math.abs(b - round) < Math.abs(a - round) ? b : a));
+    const near = every.reduce((a, b) => (Math.abs(b - round) < Math.abs(a - round) ? b : a));
     cursor.setAttribute("x1", f.x(near)); cursor.setAttribute("x2", f.x(near)); cursor.setAttribute("visibility", "visible");
     tellAt(near);
   };
@@ -163,7 +169,6 @@ const MET = 1, WILLING = 2, ASKED = 4, JOINED = 8;
 const flag = (own, k, e, bit) => (own.flags[k * own.E + e] & bit) !== 0;
 
 // ---- heat map ------------------------------------------------------------------------------
-const STATES = ["requirement met, willing", "requirement met, unwilling", "not met, willing", "not met, unwilling"];
 const JOINING = [["not asked", "#ffffff"], ["asked, declined", "#f2b56b"], ["asked, took part", "#08306b"]];
 const rgb = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
 let heat = null;
@@ -189,10 +194,11 @@ function heatmap(own, run) {
   context.putImageData(pixels, 0, 0);
   heat = { image, order, own, run };
   const place = $("heat-legend"); place.textContent = "";
-  const entries = layer === "state" ? STATES.map((name, i) => [name, D.states[i]]) : JOINING;
+  const entries = layer === "state" ? D.stateNames.map((name, i) => [name, D.states[i]]) : JOINING;
   for (const [name, hex] of entries) { const s = make(place, "span"); make(s, "i", "", { class: "swatch", style: `background:${hex}` }); make(s, "span", name); }
-  if (layer === "state") make(place, "span", "• asked in that round (where there is room)");
-  $("last-round").textContent = run.rounds[own.E - 1];
+  if (layer === "state") make(place, "span", "• asked (where there is room)");
+  const labels = $("heat-rounds"), every = Math.ceil(own.E / 8); labels.textContent = "";
+  run.rounds.forEach((r, e) => { if (e % every === 0) make(labels, "span", r, { style: `left:${(100 * (e + .5) / own.E).toFixed(2)}%` }); });
   const tall = Math.max(140, Math.min(460, own.K * 4)), ratio = window.devicePixelRatio || 1;
   canvas.style.height = `${tall}px`; canvas.width = Math.round(canvas.clientWidth * ratio); canvas.height = Math.round(tall * ratio);
   paintHeat();
@@ -254,8 +260,8 @@ function weightChart(own, run) {
   const range = rangeOf(own.gap);
   const f = frame($("chart-weights"), { x: range, y: [0, .26], xLabel: "gap on training data, F(w) − ρ", label: "weight over gap" });
   draw(f.svg, "line", { x1: f.x(0), x2: f.x(0), y1: f.top, y2: f.height - f.bottom, stroke: "#56616e", "stroke-dasharray": "2 3" });
-  draw(f.svg, "text", { x: f.x(0) - 6, y: f.top + 8, "text-anchor": "end" }, "met");
-  draw(f.svg, "text", { x: f.x(0) + 6, y: f.top + 8 }, "not met");
+  draw(f.svg, "text", { x: f.x(0) - 6, y: f.top - 8, "text-anchor": "end" }, "met in training");
+  draw(f.svg, "text", { x: f.x(0) + 6, y: f.top - 8 }, "not met in training");
   const line = draw(f.svg, "path", { fill: "none", stroke: "#56616e", "stroke-width": 1.4 });
   const dots = [];
   for (let k = 0; k < own.K; k++) {
@@ -323,14 +329,14 @@ function choose(k) {
 // ---- every client --------------------------------------------------------------------------
 const COLUMNS = [
   ["client", (r, k) => r.names[k], false], ["group", (r, k) => (r.seen[k] ? "seen" : "unseen"), false],
-  ["training samples", (r, k) => r.samples[k], 0], ["requirement", (r, k) => r.requirement[k], 3], ["held-out loss", (r, k) => r.loss[k], 3],
+  ["training samples", (r, k) => r.samples[k], 0], ["flipped", (r, k) => (r.flipped.includes(k) ? "yes" : "no"), false], ["requirement", (r, k) => r.requirement[k], 3], ["held-out loss", (r, k) => r.loss[k], 3],
   ["gap", (r, k) => r.gap[k], "+3"], ["test accuracy, %", (r, k) => r.accuracy[k], 1], ["solo accuracy, %", (r, k) => r.solo[k], 1],
   ["keeps the model", (r, k, o) => (r.liars.includes(k) ? "lies" : flag(o, k, o.E - 1, MET) ? "yes" : "no"), false],
   ["willing", (r, k, o) => (flag(o, k, o.E - 1, WILLING) ? "yes" : "no"), false],
   ["asked", (r, k) => r.asked[k], 0], ["took part", (r, k) => r.joined[k], 0],
 ];
 const SOME = 20, FEW = 12;
-let sorting = { column: 5, down: true }, everything = false;
+let sorting = { column: 6, down: true }, everything = false;
 function everyone() {
   const run = state.run, own = unpacked.get(run), table = $("table-everyone"), head = table.tHead, body = table.tBodies[0];
   head.textContent = ""; body.textContent = "";
@@ -375,6 +381,7 @@ async function keptAndLost() {
   const place = $("pair-result"), here = theCase(), a = Number($("pair-a").value), b = Number($("pair-b").value);
   place.textContent = "";
   const note = (text) => make(place, "p", text, { class: "empty" });
+  $("pair-controls").hidden = here.methods.length < 2;
   if (here.methods.length < 2) return note("There is one method only: name several folders, or a sweep, to compare methods.");
   if (a === b) return note("Choose two methods.");
   const pair = here.pairs.find((p) => (p[0] === a && p[1] === b) || (p[0] === b && p[1] === a));
@@ -388,7 +395,7 @@ async function keptAndLost() {
   const [first, second] = runs(Number(seed.value)), [x, y] = await Promise.all([unpack(first), unpack(second)]);
   const groups = { both: [], a: [], b: [], neither: [] };
   for (let k = 0; k < x.K; k++) {
-    if (!first.seen[k] || first.liars.includes(k)) continue;
+    if (!first.seen[k] || first.liars.includes(k) || second.liars.includes(k)) continue;
     const p = flag(x, k, x.E - 1, MET), q = flag(y, k, y.E - 1, MET);
     groups[p && q ? "both" : p ? "a" : q ? "b" : "neither"].push(k);
   }
@@ -405,7 +412,7 @@ async function keptAndLost() {
     for (const v of [String(first.samples[k]), first.requirement[k]?.toFixed(3), first.loss[k]?.toFixed(3), second.loss[k]?.toFixed(3)]) make(tr, "td", v ?? "n/a", { class: "number" });
   }
   if (!list.length) make(make(body, "tr"), "td", "None: both satisfy the same clients.", { colspan: 6 });
-  if (list.length > FEW) make(place, "p", `${list.length - FEW} more; tables/clients.csv has all.`, { class: "hint" });
+  if (list.length > FEW) make(place, "p", `${list.length - FEW} more; tables/kept-and-lost.csv has all.`, { class: "hint" });
 }
 
 // ---- partition -----------------------------------------------------------------------------
@@ -462,7 +469,7 @@ async function chooseCase() {
   const entries = shown.map((i) => [i, here.methods[i].name]);
   for (const section of document.querySelectorAll(".needs-clients")) {
     let empty = section.querySelector(":scope > .none");
-    if (!empty) { empty = make(section, "p", "These results hold means over clients only; nothing is known of single ones.", { class: "empty none" }); }
+    if (!empty) { empty = make(section, "p", "Single clients of these results are not in this page.", { class: "empty none" }); }
     empty.hidden = shown.length > 0;
     for (const child of section.children) if (child !== empty && child.tagName !== "H2") child.hidden = !shown.length;
   }
@@ -498,7 +505,7 @@ for (const radio of document.querySelectorAll("input[name=group]")) radio.addEve
 $("method").addEventListener("change", chooseRun);
 $("seed").addEventListener("change", chooseRun);
 $("round").addEventListener("input", () => { state.at = Number($("round").value); atRound(); });
-for (const id of ["layer", "order"]) $(id).addEventListener("change", () => { heatmap(unpacked.get(state.run), state.run); partition(); });
+for (const id of ["layer", "order"]) $(id).addEventListener("change", () => { const own = unpacked.get(state.run); if (own) { heatmap(own, state.run); partition(); } });
 for (const id of ["pair-a", "pair-b", "pair-seed"]) $(id).addEventListener("change", keptAndLost);
 $("find").addEventListener("input", everyone);
 $("which").addEventListener("change", everyone);
@@ -521,6 +528,8 @@ let waiting = null, lastWidth = window.innerWidth;
 window.addEventListener("resize", () => {
   if (window.innerWidth === lastWidth) return;
   lastWidth = window.innerWidth; clearTimeout(waiting);
-  waiting = setTimeout(() => { curves(); if (state.run) { const own = unpacked.get(state.run); heatmap(own, state.run); weightChart(own, state.run); atRound(); partition(); } }, 150);
+  waiting = setTimeout(() => { curves(); const own = unpacked.get(state.run); if (own) { heatmap(own, state.run); weightChart(own, state.run); atRound(); partition(); } }, 150);
 });
-chooseCase().then(() => document.body.setAttribute("data-ready", "yes"));
+chooseCase().then(() => document.body.setAttribute("data-ready", "yes")).catch((error) => {
+  $("notes").appendChild(make(null, "li", `Charts of single clients can't be drawn in this browser (${error.message}): use a newer one. The tables are complete.`));
+});

@@ -2,48 +2,52 @@
 
 import html
 import json
+import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
 
+from maxfl.algorithms import ALGORITHMS, annealed
 from maxfl.figures import COLOURS
 from maxfl.report.card import Section, sections
-from maxfl.report.content import READING, Key, Series, final_appeal, pairs
+from maxfl.report.content import (
+    MOST_LINES,
+    Key,
+    Pair,
+    Series,
+    Standing,
+    shown_methods,
+    standing,
+)
 from maxfl.report.names import NAME
 from maxfl.report.pack import Choice, choose
-from maxfl.report.pictures import STATES, client_order
+from maxfl.report.pictures import STATE_NAMES, STATES, client_order
 from maxfl.report.source import Configuration, Source, read_partition
 from maxfl.report.table import Figure, Table, to_html
 from maxfl.report.traces import Trace
 
-MOST_LINES = 8
-"""Methods of a case with curves and clients; more could not be told apart."""
 WEIGHTED = ("maxfl", "maxfl-annealed")
 """Methods whose weight is q."""
 
 Traces = Mapping[tuple[str, str, int], Trace]
 
 
-def shown_methods(source: Source, series: Mapping[Key, Series], case: str) -> list[str]:
-    """Those of a case that are drawn: all, or the best by GM-Appeal, in their own order."""
-    methods = source.methods(case)
-    if len(methods) <= MOST_LINES:
-        return methods
-    best = sorted(methods, key=lambda m: -final_appeal(series, case, m))[:MOST_LINES]
-    return [method for method in methods if method in best]
-
-
 def page(
-    source: Source, series: Mapping[Key, Series], tables: Sequence[Table], traces: Traces
+    source: Source,
+    series: Mapping[Key, Series],
+    tables: Sequence[Table],
+    compared: Sequence[Pair],
+    traces: Traces,
 ) -> str:
     """The page's HTML; the first table is the summary, a second one compares methods."""
     packed = choose(traces)
     data = {
         "colours": COLOURS,
         "states": STATES,
-        "cases": [_case(source, series, traces, packed, case) for case in source.cases],
+        "stateNames": STATE_NAMES,
+        "cases": [_case(source, series, compared, traces, packed, case) for case in source.cases],
     }
     notes = [*source.missing, *_left_out(source, series), *([packed.note] if packed.note else [])]
     parts = {
@@ -54,16 +58,13 @@ def page(
         "notes": "".join(f"<li>{html.escape(note)}</li>" for note in notes),
         "tables": to_html(tables[0]),
         "comparison": "".join(map(to_html, tables[1:])),
-        "cards": _cards(source, traces),
-        "reading": html.escape(READING),
+        "cards": _cards(source, series, traces),
         "made": html.escape(_made(source)),
         # "</script>" inside a name must not end the element.
         "data": json.dumps(data, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c"),
     }
-    text = _resource("page.html")
-    for name, content in parts.items():
-        text = text.replace(f"{{{{{name}}}}}", content)
-    return text
+    # In one pass, so that a name which looks like a place to fill stays a name.
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], _resource("page.html"))
 
 
 def _resource(name: str) -> str:
@@ -78,25 +79,39 @@ def verdicts(source: Source, series: Mapping[Key, Series]) -> list[str]:
     """What an owner of the federation wants to know first, in words."""
     lines = []
     for case in source.cases:
-        ranked = sorted(source.methods(case), key=lambda m: -final_appeal(series, case, m))
-        found = [
-            (own.values[:, -1], method)
-            for method in ranked
-            if (own := series.get(Key(case, method, "seen", "global", "gm_appeal"))) is not None
-        ]
-        if not found:
-            continue
-        best, name = found[0]
-        words = f"{name} satisfies the most clients: {_share(best)}"
-        if len(found) == 1:
-            words = f"The model satisfies {_share(best)}"
-        words += " of those that take part in training prefer it to a model of their own"
-        if len(found) > 1:
-            rest = ", ".join(f"{method} {_share(values)}" for values, method in found[1:4])
-            more = len(found) - 4
-            words += f". The others: {rest}{f', and {more} more' if more > 0 else ''}"
-        lines.append(f"{case}: {words}." if case else f"{words}.")
+        found = standing(source, series, case)
+        if found.ranked:
+            words = _verdict(found, max(len(source.of(case, m)) for m in source.methods(case)))
+            lines.append(f"{case}: {words}." if case else f"{words}.")
     return lines
+
+
+def _verdict(found: Standing, seeds: int) -> str:
+    best, values = found.ranked[0]
+    shares = [f"{method} {_share(own)}" for method, own in found.ranked]
+    on = f" (on the {len(found.seeds)} of {seeds} seeds that all have)"
+    on = on if 0 < len(found.seeds) < seeds else ""
+    if len(found.ranked) == 1:
+        return f"The model meets the requirement of {_share(values)} of the clients that can train"
+    if not found.seeds:
+        return (
+            "These methods never met the same clients, so none can be said to be ahead. Share of "
+            f"clients whose requirement is met: {_listed(shares)}"
+        )
+    if not found.ahead:
+        return (
+            f"{best} and {found.ranked[1][0]} are no further apart than seeds differ. Share of "
+            f"clients whose requirement is met{on}: {_listed(shares)}"
+        )
+    return (
+        f"{best} satisfies the most clients{on}: it meets the requirement of {_share(values)} of "
+        f"those that can train. The others: {_listed(shares[1:])}"
+    )
+
+
+def _listed(shares: Sequence[str]) -> str:
+    more = f", and {len(shares) - 4} more" if len(shares) > 4 else ""
+    return "; ".join(shares[:4]) + more
 
 
 def _share(values: Any) -> str:
@@ -106,15 +121,21 @@ def _share(values: Any) -> str:
 
 def _left_out(source: Source, series: Mapping[Key, Series]) -> list[str]:
     return [
-        f"{f'{case}: c' if case else 'C'}urves and clients are shown for the {MOST_LINES} methods "
-        f"with the highest GM-Appeal of {len(source.methods(case))}; the table has all."
+        f"{f'{case}: c' if case else 'C'}urves, clients and comparisons are shown for the "
+        f"{MOST_LINES} methods with the highest GM-Appeal of {len(source.methods(case))}; the "
+        f"first table has all."
         for case in source.cases
         if len(source.methods(case)) > len(shown_methods(source, series, case))
     ]
 
 
 def _case(
-    source: Source, series: Mapping[Key, Series], traces: Traces, packed: Choice, case: str
+    source: Source,
+    series: Mapping[Key, Series],
+    compared: Sequence[Pair],
+    traces: Traces,
+    packed: Choice,
+    case: str,
 ) -> dict[str, Any]:
     methods = shown_methods(source, series, case)
     first = source.of(case, methods[0])[0]
@@ -134,13 +155,22 @@ def _case(
         ],
         "pairs": [
             [methods.index(p.first), methods.index(p.second), p.seeds]
-            for p in pairs(source, series)
-            if p.case == case and p.first in methods and p.second in methods
+            for p in compared
+            if p.case == case
         ],
-        "start": first.settings.get("participation.start")
-        if first.settings.get("participation.rule", "everyone") != "everyone"
-        else None,
+        "start": _start([source.of(case, m)[0].settings for m in methods]),
     }
+
+
+def _start(settings: Sequence[Mapping[str, Any]]) -> int | None:
+    """Round after which clients may leave, if it is the same for all methods."""
+    found = {
+        own.get("participation.start")
+        if own.get("participation.rule", "everyone") != "everyone"
+        else None
+        for own in settings
+    }
+    return found.pop() if len(found) == 1 else None
 
 
 def _curves(
@@ -194,14 +224,13 @@ def _run(
 def temperature(settings: Mapping[str, Any], done: int) -> float:
     """T of a method's weight after some rounds; 1 for methods that have none."""
     name = settings.get(NAME)
-    last = float(settings.get("algorithm.temperature", 0.1 if name == WEIGHTED[1] else 1.0))
-    if name == "maxfl":
-        return last
-    if name == WEIGHTED[1]:
-        start = float(settings.get("algorithm.start", 3.0))
-        falling = float(settings.get("algorithm.rounds", 200))
-        return start * (last / start) ** min(1.0, done / falling)
-    return 1.0
+    if name not in WEIGHTED:
+        return 1.0
+    numbers = {k.removeprefix("algorithm."): v for k, v in settings.items()
+               if k.startswith("algorithm.") and k != NAME and v is not None}  # fmt: skip
+    hyper = ALGORITHMS[name](**numbers).hyper
+    now = hyper.temperature if name == "maxfl" else annealed.temperature(hyper, done)
+    return float(now)
 
 
 def _printed(values: Any, digits: int, percent: bool = False) -> list[float | None]:
@@ -215,11 +244,11 @@ def _numbers(values: Any) -> list[list[float | None]]:
     return [[float(f"{v:.7g}") if np.isfinite(v) else None for v in row] for row in values]
 
 
-def _cards(source: Source, traces: Traces) -> str:
-    """The card of each method's first seed."""
+def _cards(source: Source, series: Mapping[Key, Series], traces: Traces) -> str:
+    """The card of each drawn method's first seed."""
     texts = []
     for case in source.cases:
-        for method in source.methods(case):
+        for method in shown_methods(source, series, case):
             own = source.of(case, method)[0]
             trace = traces.get((case, method, own.seed))
             title = ", ".join(part for part in (method, case, f"seed {own.seed}") if part)
@@ -229,7 +258,7 @@ def _cards(source: Source, traces: Traces) -> str:
 
 
 def _section(part: Section) -> str:
-    lines = "".join(f"<li>{html.escape(line)}</li>" for line in part.lines)
+    lines = "".join(f"<li>{html.escape(line.replace('`', ''))}</li>" for line in part.lines)
     return f"<h3>{html.escape(part.heading)}</h3><ul>{lines}</ul>"
 
 
@@ -241,5 +270,5 @@ def _made(source: Source) -> str:
             known.append(f"{made['seconds']:.0f} s")
         if "scale" in made:
             known.append(str(made["scale"]))
-        words.append(f"{folder.name}: {', '.join(known)}")
+        words.append(f"{folder.resolve().name}: {', '.join(known)}")
     return "; ".join(words)

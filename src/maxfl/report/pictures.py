@@ -1,5 +1,6 @@
 """A report's figures for papers and slides: PNG, PDF and SVG."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,9 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     paths = [folder / f"{name}.{kind}" for kind in FORMATS]
     # Without dates, so that the same report is the same files.
     dates: dict[str, dict[str, Any]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
-    for path, kind in zip(paths, FORMATS, strict=True):
-        figure.savefig(path, dpi=200, metadata=dates.get(kind))
+    with mpl.rc_context(_style()):
+        for path, kind in zip(paths, FORMATS, strict=True):
+            figure.savefig(path, dpi=200, metadata=dates.get(kind))
     return paths
 
 
@@ -55,7 +57,7 @@ def draw_curves(series: Mapping[Key, Series], case: str, methods: Sequence[str])
                 if row == 1:
                     axis.set_xlabel("Communication rounds")
         handles, names = axes[0, 0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside lower center", ncols=min(4, len(names)))
+        _legend(figure, handles, names)
     return figure
 
 
@@ -88,7 +90,8 @@ def draw_states(traces: Mapping[str, Trace]) -> Figure:
             e, k = np.nonzero(own.sampled[:, order])
             axis.scatter(own.rounds[e], k, s=1.5, c="black", marker=".", lw=0, rasterized=True)
             axis.invert_yaxis()
-            axis.set_title(method, loc="left", fontsize=10)
+            axis.set_title(textwrap.fill(method, 34), loc="left", fontsize=9)
+            axis.set_xlim(own.rounds[0], own.rounds[-1])
             axis.set_xlabel("Communication rounds")
         for axis in axes.flat[count:]:
             axis.set_visible(False)
@@ -97,7 +100,7 @@ def draw_states(traces: Mapping[str, Trace]) -> Figure:
         patches: list[Any] = [mpl.patches.Patch(color=c, label=n)
                               for c, n in zip(STATES, STATE_NAMES, strict=True)]  # fmt: skip
         dot = mpl.lines.Line2D([], [], color="black", marker=".", ls="", ms=4, label="asked")
-        figure.legend(handles=[*patches, dot], loc="outside lower center", ncols=3, fontsize=8)
+        _legend(figure, [*patches, dot], [*STATE_NAMES, "asked"])
     return figure
 
 
@@ -117,7 +120,7 @@ def draw_weights(own: Trace, method: str, temperature: float) -> Figure:
     with mpl.rc_context(_style()):
         figure = Figure(figsize=(6.4, 3.8), layout="constrained")
         axis = figure.subplots()
-        reach = float(np.clip(np.nanpercentile(np.abs(own.gap), 99), 2, 12))
+        reach = float(np.clip(_limits(np.abs(own.gap), 99)[0], 2, 12))
         x = np.linspace(-reach, reach, 400)
 
         def curve(gap: Any) -> Any:
@@ -150,14 +153,28 @@ def draw_gaps(traces: Mapping[str, Trace]) -> Figure:
             axis.step(gap, np.arange(1, len(gap) + 1) / len(gap), **line_style(i), lw=2,
                       label=method, where="post")  # fmt: skip
         gaps = np.concatenate([own.held_out_gap[-1, own.seen] for own in traces.values()])
-        low, high = np.nanpercentile(gaps[np.isfinite(gaps)], [0.5, 99])
+        low, high = _limits(gaps, 0.5, 99)
         axis.set_xlim(min(low, -0.1), max(high, 0.1))
         axis.set_ylim(0, 1)
         axis.axvline(0, color="0.4", lw=0.8, ls=":")
-        axis.set_xlabel("held-out loss minus that of the model trained alone")
+        axis.set_xlabel("held-out loss minus what the client requires")
         axis.set_ylabel("share of seen clients at or below")
-        axis.legend(loc="lower right")
+        _legend(figure, *axis.get_legend_handles_labels())
     return figure
+
+
+def _legend(figure: Figure, handles: Sequence[Any], names: Sequence[str]) -> None:
+    """Below the figure, in as many columns as it has room for."""
+    room = 13 * figure.get_figwidth()  # letters of this size to an inch
+    columns = int(room // (max(map(len, names)) + 8))
+    figure.legend(handles, names, loc="outside lower center", fontsize=8,
+                  ncols=max(1, min(4, len(names), columns)))  # fmt: skip
+
+
+def _limits(values: Any, *percent: float) -> list[float]:
+    """Percentiles of the finite values; zeros where a run has diverged and there are none."""
+    finite = values[np.isfinite(values)]
+    return np.percentile(finite, percent).tolist() if finite.size else [0.0] * len(percent)
 
 
 def _style(grid: bool = True) -> Any:

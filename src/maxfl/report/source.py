@@ -1,7 +1,7 @@
 """What folders of results hold, read once and laid out for showing.
 
-A run, a sweep, a study of the paper (its final runs) or a federation on Flower leaves the same
-tables behind (docs/results.md). Configurations that differ in nothing but the seed are one method;
+A run, a sweep and a study of the paper (its final runs) leave the same tables behind
+(docs/results.md). Configurations that differ in nothing but the seed are one method;
 settings of the data that differ make cases, since only runs on the same data can be compared.
 """
 
@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 
 from maxfl.errors import InputError
 from maxfl.files import read_json
-from maxfl.folders import EXPERIMENT, METRICS, PARTITION, SUMMARY
+from maxfl.folders import EXPERIMENT, METRICS, PARTITION, STUDY, STUDY_RESULTS, SUMMARY
 from maxfl.nested import flatten
 from maxfl.report.names import label_of
 
-STUDY, RESULTS = "study.json", "results.parquet"
 SEEDS = ("seed", "data.seed")
 
 
@@ -29,6 +28,7 @@ class Configuration(NamedTuple):
     """One configuration of one folder.
 
     Attributes:
+        named: The folder that the user named.
         folder: That of its tables.
         number: In them; -1 if there are only means.
         case: The data it ran on, where there are several; else "".
@@ -41,6 +41,7 @@ class Configuration(NamedTuple):
         digest: Of its federation, "" if not known: runs with the same one can be paired.
     """
 
+    named: Path
     folder: Path
     number: int
     case: str
@@ -88,6 +89,7 @@ class Source(NamedTuple):
 class _Found(NamedTuple):
     """A configuration as its folder has it, before it is named among the others."""
 
+    named: Path
     folder: Path
     number: int
     values: dict[str, Any]
@@ -109,7 +111,11 @@ def read(folders: Sequence[Path]) -> Source:
     if len({f.resolve() for f in folders}) < len(folders):
         raise InputError("the same folder is named twice: name each once")
     parts = [_read_folder(folder) for folder in folders]
-    found = [own for part in parts for own in part.found]
+    found = [
+        own._replace(named=folder)
+        for folder, part in zip(folders, parts, strict=True)
+        for own in part.found
+    ]
     named = _told_apart(_named(found))
     missing = list(dict.fromkeys(line for part in parts for line in part.missing))
     tables = [_with_names(own.metrics, name) for own, name in zip(found, named, strict=True)]
@@ -124,16 +130,17 @@ def read(folders: Sequence[Path]) -> Source:
 
 def _told_apart(named: Sequence[Configuration]) -> list[Configuration]:
     """Configurations of one folder that nothing tells apart go by their numbers."""
-    known: dict[tuple[str, str, int], Path] = {}
+    known: dict[tuple[str, str, int], list[Configuration]] = {}
+    for own in named:
+        known.setdefault((own.case, own.method, own.seed), []).append(own)
     found = []
     for own in named:
-        key = (own.case, own.method, own.seed)
-        if known.setdefault(key, own.folder) != own.folder:
+        alike = known[own.case, own.method, own.seed]
+        if others := {c.named for c in alike} - {own.named}:
             raise InputError(
-                f"{own.folder} has {own.method} with seed {own.seed} on the same data as "
-                f"{known[key]}: leave one of them out"
+                f"{own.named} has {own.method} with seed {own.seed} on the same data as "
+                f"{min(others)}: leave one of them out"
             )
-        alike = [c for c in named if (c.case, c.method, c.seed) == key]
         numbered = f"{own.method}, configuration {own.number}"
         found.append(own._replace(method=numbered) if len(alike) > 1 else own)
     return found
@@ -185,8 +192,9 @@ def _read_run(folder: Path, experiment: dict[str, Any]) -> _Folder:
     missing = [] if kept else [f"{folder} has no settings: it was made from Python without them."]
     found = [
         _Found(
-            folder, number, entry["values"], _settings(experiment, settings, entry, i, count),
-            entry, folder, experiment["federation"],
+            folder, folder, number, entry["values"],
+            _settings(experiment, settings, entry, i, count), entry, folder,
+            experiment["federation"],
             metrics.filter(pc.field("configuration") == number),
         )
         for i, (number, settings, entry) in enumerate(
@@ -200,11 +208,13 @@ def _settings(
     experiment: dict[str, Any], kept: dict[str, Any], entry: dict[str, Any], i: int, count: int
 ) -> dict[str, Any]:
     """What was kept, or what a run without settings says of itself; and what was swept."""
-    keys = ("algorithm", "training", "requirement", "participation", "seed")
-    told = flatten({key: experiment[key] for key in keys if key in experiment})
-    own = {k: v[i] if isinstance(v, list) and len(v) == count else v for k, v in told.items()}
     swept = {k: v for k, v in entry["values"].items() if k not in ("part", "method")}
-    return (flatten(kept) or own) | swept
+    if isinstance(kept, dict) and kept:
+        return flatten(kept) | swept
+    about = {k: v for k, v in experiment.items() if k not in ("config", "maxfl", "jax")}
+    told = flatten(about | {"data": {"federation": about.pop("federation")[:8]}})
+    own = {k: v[i] if isinstance(v, list) and len(v) == count else v for k, v in told.items()}
+    return own | swept
 
 
 def _read_sweep(folder: Path, experiment: dict[str, Any]) -> _Folder:
@@ -216,18 +226,16 @@ def _read_sweep(folder: Path, experiment: dict[str, Any]) -> _Folder:
     for place in finished:
         part = _read_run(place, _mapping(place / EXPERIMENT))
         found += part.found
-        machine = part.machine
+        seconds = machine.get("seconds", 0) + part.machine.get("seconds", 0)
+        machine = part.machine | {"seconds": seconds}
     wanted, there = len(experiment["configurations"]), len(found)
     if not found:
         raise InputError(
             f"no configuration of the sweep in {folder} is finished: go on with --resume, or look "
             f"at it with `maxfl watch {folder}`"
         )
-    missing = (
-        [f"{wanted - there} of {wanted} configurations of {folder} are not finished."]
-        if there < wanted
-        else []
-    )
+    left = f"{wanted - there} of {wanted} configurations of {folder}"
+    missing = [f"Not finished, and so not shown: {left}."] if there < wanted else []
     return _Folder(sorted(found, key=lambda own: own.number), machine, missing)
 
 
@@ -243,7 +251,7 @@ def _read_study(folder: Path) -> _Folder:
 
 
 def _read_means(folder: Path, about: dict[str, Any], notes: list[str]) -> _Folder:
-    table = _table(folder / RESULTS)
+    table = _table(folder / STUDY_RESULTS)
     keys = table.select(["part", "method", "seed"]).group_by(["part", "method", "seed"])
     found = []
     for row in keys.aggregate([]).to_pylist():
@@ -251,7 +259,7 @@ def _read_means(folder: Path, about: dict[str, Any], notes: list[str]) -> _Folde
         for key, value in row.items():
             own = own.filter(pc.field(key) == value)
         entry = {"values": row, "data": about["data"][row["part"]], "notes": []}
-        found.append(_Found(folder, -1, row, {"seed": row["seed"]}, entry, folder, "", own))
+        found.append(_Found(folder, folder, -1, row, {"seed": row["seed"]}, entry, folder, "", own))
     line = f"{folder} has means over clients only: nothing can be said about single clients."
     return _Folder(found, _machine(about), [line, *notes])
 
@@ -275,22 +283,46 @@ def _named(found: Sequence[_Found]) -> list[Configuration]:
     """Every configuration with its case and its method, by what differs among all of them."""
     differing = _differing([own.settings for own in found])
     in_data = [key for key in differing if key.startswith("data.")]
-    others = [key for key in differing if key not in in_data]
+    seeds = [_seed(own.values.get("seed", own.settings.get("seed"))) for own in found]
+    splits = [own.settings.get("data.seed") for own in found]
+    if len(set(splits)) > 1:  # splits are seeds too, unless the runs have several of those
+        if len(set(seeds)) == 1:
+            seeds = [_seed(split) for split in splits]
+        else:
+            in_data.append("data.seed")
+    cases = [own.values["part"] if "part" in own.values else _case(own, in_data) for own in found]
+    others = {
+        case: [
+            key
+            for key in _differing([o.settings for o, c in zip(found, cases, strict=True)
+                                   if c == case])
+            if not key.startswith("data.")
+        ]
+        for case in set(cases)
+    }  # fmt: skip
     return [
         Configuration(
+            own.named,
             own.folder,
             own.number,
-            own.values["part"] if "part" in own.values else _case(own, in_data),
-            own.values.get("method") or label_of(own.settings, others),
-            int(own.values.get("seed", own.settings.get("seed", 0))),
+            case,
+            own.values.get("method") or label_of(own.settings, others[case]),
+            seed,
             own.settings,
             own.entry,
             own.entry["data"],
             own.place,
             own.digest,
         )
-        for own in found
+        for own, seed, case in zip(found, seeds, cases, strict=True)
     ]
+
+
+def _seed(value: Any) -> int:
+    try:
+        return int(value)
+    except (TypeError, ValueError):  # from Python it may be missing, or anything
+        return 0
 
 
 def _case(own: _Found, keys: Sequence[str]) -> str:

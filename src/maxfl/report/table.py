@@ -3,7 +3,8 @@
 import csv
 import html
 import io
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -102,15 +103,18 @@ def to_csv(table: Table) -> str:
     return file.getvalue()
 
 
-def to_latex(table: Table) -> str:
+def to_latex(table: Table, label: str = "maxfl") -> str:
     r"""A booktabs table; the document needs \usepackage{booktabs}."""
     columns = "".join("r" if _numeric(table, i) else "l" for i in _columns(table))
-    headings = " & ".join(map(_tex, table.headings))
-    rows = "".join(f"    {' & '.join(map(_tex_cell, row))} \\\\\n" for row in table.rows)
+    headings = " & ".join(
+        _stacked(heading, "r" if _numeric(table, i) else "l")
+        for i, heading in enumerate(table.headings)
+    )
+    rows = "".join(f"    {' & '.join(map(_tex_cell, row))} \\\\\n" for row in _spare(table.rows))
     notes = " ".join(map(_tex, table.notes))
     return (
-        "\\begin{table}\n  \\centering\n"
-        f"  \\caption{{{_tex(table.title)}. {notes}}}\n  \\label{{tab:{table.name}}}\n"
+        "\\begin{table}\n  \\centering\\footnotesize\\setlength{\\tabcolsep}{4pt}\n"
+        f"  \\caption{{{_tex(table.title)}. {notes}}}\n  \\label{{tab:{label}-{table.name}}}\n"
         f"  \\begin{{tabular}}{{{columns}}}\n    \\toprule\n    {headings} \\\\\n    \\midrule\n"
         f"{rows}    \\bottomrule\n  \\end{{tabular}}\n\\end{{table}}\n"
     )
@@ -181,6 +185,23 @@ _SPECIAL = {
 
 def _tex(text: str) -> str:
     return "".join(_SPECIAL.get(letter, letter) for letter in text)
+
+
+def _stacked(heading: str, side: str) -> str:
+    """A heading in narrow lines."""
+    lines = textwrap.wrap(heading, 12, break_long_words=False)
+    return rf"\shortstack[{side}]{{" + r" \\ ".join(map(_tex, lines)) + "}"
+
+
+def _spare(rows: Sequence[tuple[Cell, ...]]) -> Iterator[tuple[Cell, ...]]:
+    """Rows whose first words are not repeated from the row above."""
+    above: tuple[Cell, ...] = ()
+    for row in rows:
+        same = 0
+        while same < len(above) and isinstance(row[same], str) and row[same] == above[same]:
+            same += 1
+        yield ("",) * same + row[same:]
+        above = row
 
 
 def _tex_cell(cell: Cell) -> str:

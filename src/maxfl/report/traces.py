@@ -9,14 +9,13 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from maxfl.errors import InputError
-from maxfl.report.source import Configuration
+from maxfl.report.source import Configuration, read_partition
 
 Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
 
 HISTORY = (
     "round", "client", "train_loss", "test_loss", "test_accuracy", "appeals_held_out", "willing",
-    "sampled", "took_part", "weight",
 )  # fmt: skip
 CLIENTS = (
     "name", "seen", "byzantine", "train_samples", "test_samples", "requirement",
@@ -37,12 +36,12 @@ class Trace(NamedTuple):
         accuracy: Test accuracy, float[E, K].
         satisfied: f_k(w) < f_k(ŵ_k), the held-out reading, bool[E, K].
         willing: Would take part in the next round, bool[E, K].
-        sampled: Was asked in the last of these rounds, bool[E, K].
-        took_part: And then did, bool[E, K].
-        weight: What the client would report, float[E, K]; q for MaxFL.
+        sampled: Was asked since the evaluation before, bool[E, K].
+        took_part: And then took part, bool[E, K].
         name: What the data call each client, [K].
         seen: Takes part in training, bool[K].
         byzantine: Lies, bool[K].
+        flipped: Has labels that contradict the others', bool[K].
         train_samples: int[K].
         test_samples: int[K].
         requirement: ρ_k, float[K].
@@ -60,7 +59,6 @@ class Trace(NamedTuple):
     willing: Flags
     sampled: Flags
     took_part: Flags
-    weight: Floats
     name: NDArray[Any]
     seen: Flags
     byzantine: Flags
@@ -69,6 +67,7 @@ class Trace(NamedTuple):
     requirement: Floats
     test_requirement: Floats
     solo_accuracy: Floats
+    flipped: Flags
     asked: NDArray[np.int64]
     joined: NDArray[np.int64]
 
@@ -94,29 +93,39 @@ def read_trace(own: Configuration) -> Trace | None:
         return None
     history = _rows(own.folder / "history.parquet", own.number, HISTORY)
     clients = _rows(own.folder / "clients.parquet", own.number, CLIENTS)
-    asked = _rows(own.folder / "rounds.parquet", own.number, ("client", "took_part"))
+    asked = _rows(own.folder / "rounds.parquet", own.number, ("round", "client", "took_part"))
     count = len(clients["seen"])
-    if not count or len(history["round"]) % count:
+    if len(history["round"]) != count * len(np.unique(history["round"])):
         raise InputError(f"the tables in {own.folder} do not fit: the folder is damaged")
     shape = (-1, count)
+    rounds = history["round"].reshape(shape)[:, 0].astype(np.int64)
+    joined = asked["took_part"].astype(bool)
+    partition = read_partition(own.place)
     boolean = {n: history[n].reshape(shape).astype(bool) for n in
-               ("appeals_held_out", "willing", "sampled", "took_part")}  # fmt: skip
+               ("appeals_held_out", "willing")}  # fmt: skip
     number = {n: history[n].reshape(shape).astype(np.float32) for n in
-              ("train_loss", "test_loss", "test_accuracy", "weight")}  # fmt: skip
+              ("train_loss", "test_loss", "test_accuracy")}  # fmt: skip
     return Trace(
-        history["round"].reshape(shape)[:, 0].astype(np.int64),
+        rounds,
         number["train_loss"],
         number["test_loss"],
         number["test_accuracy"],
         boolean["appeals_held_out"],
         boolean["willing"],
-        boolean["sampled"],
-        boolean["took_part"],
-        number["weight"],
+        _since_last(rounds, count, asked["round"], asked["client"]),
+        _since_last(rounds, count, asked["round"][joined], asked["client"][joined]),
         **{_FIELDS.get(name, name): clients[name] for name in CLIENTS},
+        flipped=np.zeros(count, bool) if partition is None else partition.flipped,
         asked=np.bincount(asked["client"], minlength=count),
-        joined=np.bincount(asked["client"][asked["took_part"].astype(bool)], minlength=count),
+        joined=np.bincount(asked["client"][joined], minlength=count),
     )
+
+
+def _since_last(rounds: NDArray[np.int64], clients: int, when: Any, who: Any) -> Flags:
+    """Whether something happened to each client since the evaluation before, bool[E, K]."""
+    flags = np.zeros((len(rounds), clients), bool)
+    flags[np.searchsorted(rounds, when), who] = True
+    return flags
 
 
 def _rows(path: Path, number: int, columns: tuple[str, ...]) -> dict[str, Any]:

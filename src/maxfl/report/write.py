@@ -4,9 +4,10 @@ report.html       everything on one page, which works offline
 tables/           summary, comparison and clients, as .md, .tex and .csv
 figures/          .png, .pdf and .svg
 model-cards.md    what each model is, and for whom it does not work
-report.json       what the report was made from; written last, so a folder is known by it
+report.json       what the report was made from; a report is known by it
 """
 
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,9 +25,12 @@ from maxfl.report.content import (
     clients_table,
     comparison_table,
     final_appeal,
+    kept_and_lost_table,
+    pairs,
+    shown_methods,
     summary_table,
 )
-from maxfl.report.page import page, shown_methods, temperature, verdicts
+from maxfl.report.page import page, temperature, verdicts
 from maxfl.report.pictures import draw_curves, draw_gaps, draw_states, draw_weights, save
 from maxfl.report.source import Partition, Source, read, read_partition
 from maxfl.report.table import Table, to_csv, to_latex, to_markdown
@@ -62,38 +66,53 @@ def write_report(
     """
     source = read(folders)
     out = out or (folders[0] / "report" if len(folders) == 1 else Path("runs/report"))
-    _make_room(out, force)
+    _check_room(out, force)
     series = all_series(source)
     traces = _traces(source, series)
-    compared = comparison_table(source, series, traces)
-    tables = [summary_table(source, series), *([compared] if compared else [])]
-    _write_tables(out / "tables", [*tables, *([clients_table(traces)] if traces else [])])
-    if figures:
-        _draw(out / "figures", source, series, traces)
-    write_whole(out / CARDS, cards(source).encode())
-    write_whole(out / PAGE, page(source, series, tables, traces).encode())
-    write_json(out / ABOUT, {"folders": [str(f) for f in folders], "missing": source.missing})
+    compared = pairs(source, series)
+    comparison = comparison_table(source, series, compared, traces)
+    tables = [summary_table(source, series), *([comparison] if comparison else [])]
+    # Beside the old report, so that it stands until the new one is whole.
+    partial = out.with_name(f".{out.name}.partial")
+    try:
+        _make_empty(partial)
+        long = [clients_table(traces), kept_and_lost_table(compared, traces)] if traces else []
+        _write_tables(partial / "tables", tables, long, _label(folders))
+        if figures:
+            _draw(partial / "figures", source, series, traces)
+        write_whole(partial / CARDS, cards(source).encode())
+        text = page(source, series, tables, compared, traces)
+        write_whole(partial / PAGE, text.encode())
+        about = {"folders": [str(f) for f in folders], "missing": source.missing}
+        write_json(partial / ABOUT, about)
+        if out.exists():
+            shutil.rmtree(out)
+        partial.rename(out)
+    except OSError as error:
+        raise InputError(f"can't write a report to {out}: {error.strerror or error}") from error
     return Report(out, verdicts(source, series), source.missing)
 
 
-def _make_room(out: Path, force: bool) -> None:
-    """An empty folder for the report; what is there stays unless it is an old report."""
-    try:
-        there = {path.name for path in out.iterdir()} if out.exists() else set()
-        if there and not there <= set(OWN):
-            raise InputError(
-                f"{out} holds other things than a report ({', '.join(sorted(there - set(OWN))[:3])}"
-                f"): choose another folder with --out"
-            )
-        if there and not force:
-            raise InputError(f"{out} already holds a report: add --force to replace it, or --out")
-        for name in there:
-            path = out / name
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-        for name in ("tables", "figures"):
-            (out / name).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"can't write a report to {out}: {error.strerror}") from error
+def _check_room(out: Path, force: bool) -> None:
+    """Refuse to touch anything but a report, and that only if it is wanted."""
+    if not out.exists():
+        return
+    if not out.is_dir():
+        raise InputError(f"{out} is a file: choose another folder with --out")
+    there = {path.name for path in out.iterdir()}
+    if there and (ABOUT not in there or not there <= set(OWN)):
+        foreign = ", ".join(sorted(there - set(OWN) or there)[:3])
+        raise InputError(
+            f"{out} holds other things than a report ({foreign}): choose another folder with --out"
+        )
+    if there and not force:
+        raise InputError(f"{out} already holds a report: add --force to replace it, or --out")
+
+
+def _make_empty(folder: Path) -> None:
+    if folder.exists():  # of a report that was cut off
+        shutil.rmtree(folder)
+    (folder / "tables").mkdir(parents=True)
 
 
 def _traces(source: Source, series: dict[Key, Series]) -> Traces:
@@ -108,16 +127,22 @@ def _traces(source: Source, series: dict[Key, Series]) -> Traces:
     return found
 
 
-def _write_tables(folder: Path, tables: Sequence[Table]) -> None:
-    forms = {"md": to_markdown, "tex": to_latex, "csv": to_csv}
+def _write_tables(folder: Path, tables: Sequence[Table], long: Sequence[Table], label: str) -> None:
+    """Every form of the tables; of long ones, which are for machines, CSV alone."""
+    for table in [*tables, *long]:
+        write_whole(folder / f"{table.name}.csv", to_csv(table).encode())
     for table in tables:
-        for ending, form in forms.items():
-            if table.name == "clients" and ending != "csv":
-                continue  # thousands of rows are for machines
-            write_whole(folder / f"{table.name}.{ending}", form(table).encode())
+        write_whole(folder / f"{table.name}.md", to_markdown(table).encode())
+        write_whole(folder / f"{table.name}.tex", to_latex(table, label).encode())
+
+
+def _label(folders: Sequence[Path]) -> str:
+    """For LaTeX, so that the tables of two reports can stand in one document."""
+    return re.sub(r"\W+", "-", "-".join(folder.resolve().name for folder in folders))
 
 
 def _draw(folder: Path, source: Source, series: dict[Key, Series], traces: Traces) -> None:
+    folder.mkdir()
     for number, case in enumerate(source.cases):
         ending = f"-{number + 1}" if len(source.cases) > 1 else ""
         methods = shown_methods(source, series, case)
@@ -126,11 +151,16 @@ def _draw(folder: Path, source: Source, series: dict[Key, Series], traces: Trace
         own = {m: traces[case, m, c.seed] for m, c in first.items() if (case, m, c.seed) in traces}
         if not own:
             continue
-        save(draw_states(own), folder, f"clients{ending}")
-        save(draw_gaps(own), folder, f"gaps{ending}")
+        titled = {f"{m}, seed {first[m].seed}": trace for m, trace in own.items()}
+        save(draw_states(titled), folder, f"clients{ending}")
+        save(draw_gaps(titled), folder, f"gaps{ending}")
         method = max(own, key=lambda m: final_appeal(series, case, m))
         last = temperature(first[method].settings, int(own[method].rounds[-1]))
-        save(draw_weights(own[method], method, last), folder, f"weights{ending}")
+        save(
+            draw_weights(own[method], f"{method}, seed {first[method].seed}", last),
+            folder,
+            f"weights{ending}",
+        )
         partition = read_partition(first[method].place)
         if partition is not None:
             portrait = _portrait(first[method].data, partition, own[method])

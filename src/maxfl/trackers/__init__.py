@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from maxfl.errors import InputError, check_choice
+from maxfl.files import write_whole
 
 
 class Configuration(NamedTuple):
@@ -20,25 +21,27 @@ class Configuration(NamedTuple):
         number: Of the configuration in its sweep.
         values: What is special about it, by setting.
         settings: All of its settings, where the run was made from some.
-        first: Rounds done before, if the run is resumed.
     """
 
     folder: Path
     number: int
     values: dict[str, Any]
     settings: dict[str, Any]
-    first: int
 
     @property
     def name(self) -> str:
         """For people: the folder, and what is special."""
         special = ", ".join(f"{k.rpartition('.')[2]} {v}" for k, v in self.values.items())
-        return f"{_own_folder(self.folder).name}: {special}" if special else self.folder.name
+        name = _own_folder(self.folder).name
+        return f"{name}: {special}" if special else name
 
-    @property
-    def key(self) -> str:
-        """The same for this configuration whenever its run is taken up again."""
-        return f"{_own_folder(self.folder).name}-{self.number}"
+    def remembered(self, tracker: str, make: Callable[[], str]) -> str:
+        """The id that this configuration has at a tracker, the same after every resume."""
+        path = self.folder / "trackers" / f"{tracker}-{self.number}.txt"
+        if not path.is_file():
+            path.parent.mkdir(exist_ok=True)
+            write_whole(path, make().encode())
+        return path.read_text()
 
 
 class Tracker(Protocol):
@@ -47,25 +50,24 @@ class Tracker(Protocol):
     def log(self, round: int, metrics: Mapping[str, float]) -> None:
         """Note the metrics of the model after some rounds."""
 
-    def close(self) -> None:
-        """Write what is left, once, when the run ends or fails."""
+    def close(self, failed: bool) -> None:
+        """Write what is left, once, when the run ends, fails or is interrupted."""
 
 
 Opener = Callable[[Configuration], Tracker]
 
-EXTRAS = {"tensorboard": "tensorboard", "mlflow": "mlflow", "wandb": "wandb"}
-"""Known trackers and the extras that install them."""
+NAMES = ("tensorboard", "mlflow", "wandb")
+"""Known trackers; the extras that install them are called the same."""
 
 
 def opener(name: str) -> Opener:
     """The adapter of that name, or how to install it."""
-    check_choice("--track", name, EXTRAS)
+    check_choice("--track", name, NAMES)
     try:
         return import_module(f"maxfl.trackers.{name}").open_tracker
     except ImportError as error:
         raise InputError(
-            f"--track {name} needs a package that is not installed: "
-            f"pip install 'maxfl[{EXTRAS[name]}]'"
+            f"--track {name} needs a package that is not installed: pip install 'maxfl[{name}]'"
         ) from error
 
 

@@ -10,8 +10,6 @@ from mlflow.entities import Metric, Param
 from maxfl.nested import flatten
 from maxfl.trackers import Configuration
 
-KEY = "maxfl.key"
-
 
 class MLflow:
     """One configuration's run; a resumed one goes on in the run that it had."""
@@ -21,21 +19,13 @@ class MLflow:
         name = os.environ.get("MLFLOW_EXPERIMENT_NAME", "maxfl")
         known = self._client.get_experiment_by_name(name)
         experiment = known.experiment_id if known else self._client.create_experiment(name)
-        earlier = self._earlier(experiment, told) if told.first else None
-        self._run = earlier or self._begin(experiment, told)
+        self._run = told.remembered("mlflow", lambda: self._begin(experiment, told))
 
     def _begin(self, experiment: str, told: Configuration) -> str:
-        tags = {KEY: told.key, "mlflow.runName": told.name}
-        run: str = self._client.create_run(experiment, tags=tags).info.run_id
+        run: str = self._client.create_run(experiment, run_name=told.name).info.run_id
         params = [Param(key, str(value)[:500]) for key, value in flatten(told.settings).items()]
         self._client.log_batch(run, params=params)
         return run
-
-    def _earlier(self, experiment: str, told: Configuration) -> str | None:
-        found = self._client.search_runs(
-            [experiment], f"tags.`{KEY}` = '{told.key}'", max_results=1
-        )
-        return found[0].info.run_id if found else None
 
     def log(self, round: int, metrics: Mapping[str, float]) -> None:
         """One point of every curve."""
@@ -43,9 +33,9 @@ class MLflow:
         own = [Metric(name, value, now, round) for name, value in metrics.items()]
         self._client.log_batch(self._run, metrics=own)
 
-    def close(self) -> None:
+    def close(self, failed: bool) -> None:
         """The run has ended."""
-        self._client.set_terminated(self._run)
+        self._client.set_terminated(self._run, "FAILED" if failed else "FINISHED")
 
 
 open_tracker = MLflow

@@ -19,7 +19,7 @@ class TensorBoard:
             self._writer.add_scalar(name, value, step=round)
         self._writer.flush()
 
-    def close(self) -> None:
+    def close(self, failed: bool) -> None:  # noqa: ARG002
         """Close the file."""
         self._writer.close()
 

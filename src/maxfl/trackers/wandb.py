@@ -1,7 +1,7 @@
 """Metrics to Weights & Biases; ``WANDB_PROJECT``, ``WANDB_MODE=offline`` and so on are its own."""
 
-import hashlib
 import os
+import uuid
 from collections.abc import Mapping
 
 import wandb
@@ -13,11 +13,10 @@ class WeightsAndBiases:
     """One configuration's run; a resumed one goes on in the run that it had."""
 
     def __init__(self, told: Configuration) -> None:
-        place = f"{told.folder.resolve()} {told.number}"
         self._run = wandb.init(
             project=os.environ.get("WANDB_PROJECT", "maxfl"),
             name=told.name,
-            id=hashlib.sha256(place.encode()).hexdigest()[:16],
+            id=told.remembered("wandb", lambda: uuid.uuid4().hex),
             dir=str(told.folder),
             config=told.settings,
             resume="allow",
@@ -28,9 +27,9 @@ class WeightsAndBiases:
         """One point of every curve."""
         self._run.log(dict(metrics), step=round)
 
-    def close(self) -> None:
+    def close(self, failed: bool) -> None:
         """The run has ended."""
-        self._run.finish()
+        self._run.finish(exit_code=int(failed))
 
 
 open_tracker = WeightsAndBiases
