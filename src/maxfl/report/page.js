@@ -260,8 +260,8 @@ function weightChart(own, run) {
   const range = rangeOf(own.gap);
   const f = frame($("chart-weights"), { x: range, y: [0, .26], xLabel: "gap on training data, F(w) − ρ", label: "weight over gap" });
   draw(f.svg, "line", { x1: f.x(0), x2: f.x(0), y1: f.top, y2: f.height - f.bottom, stroke: "#56616e", "stroke-dasharray": "2 3" });
-  draw(f.svg, "text", { x: f.x(0) - 6, y: f.top - 8, "text-anchor": "end" }, "met in training");
-  draw(f.svg, "text", { x: f.x(0) + 6, y: f.top - 8 }, "not met in training");
+  draw(f.svg, "text", { x: f.x(0) - 6, y: f.top - 8, "text-anchor": "end" }, "met");
+  draw(f.svg, "text", { x: f.x(0) + 6, y: f.top - 8 }, "not met");
   const line = draw(f.svg, "path", { fill: "none", stroke: "#56616e", "stroke-width": 1.4 });
   const dots = [];
   for (let k = 0; k < own.K; k++) {
@@ -274,7 +274,7 @@ function weightChart(own, run) {
   weights = { f, line, dots, range, own, run };
   $("weights-title").textContent = "Weight q over the gap, seen clients";
   $("weights-hint").textContent = (method.weighted ? "The weight that clients report to the server. " : `${method.name} does not use this weight; it is what MaxFL would give. `) +
-    "Filled: held-out requirement met; hollow: not met. Clients beyond an edge are shown at it.";
+    "Place and weight are by training data; filled: requirement met on held-out data, hollow: not met. Clients beyond an edge are shown at it.";
 }
 function moveClients() {
   const { f, line, dots, range, own, run } = weights, T = run.temperature[state.at];
