@@ -1,0 +1,109 @@
+"""What came back in a round, sorted: accepted, declined, failed, rejected, each with its node.
+
+A reply is checked by itself and rejected alone: one broken client must not end a round.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from flwr.app import ArrayRecord, Message
+from numpy.typing import NDArray
+
+from maxfl.flower import terms
+
+Arrays = dict[str, NDArray[np.floating]]
+LARGEST_WEIGHT = 0.25
+"""s(1 − s) is never larger."""
+
+
+class Accepted(NamedTuple):
+    """A reply that counts.
+
+    Attributes:
+        node: Who sent it.
+        update: Δ_k = w − w_k, by name.
+        weight: q_k.
+        satisfied: Whether the model that went out met the client's requirement.
+    """
+
+    node: int
+    update: Arrays
+    weight: float
+    satisfied: bool
+
+
+class Refusal(NamedTuple):
+    """A node whose reply does not count, and why."""
+
+    node: int
+    why: str
+
+
+class Sorted(NamedTuple):
+    """A round's replies."""
+
+    accepted: list[Accepted]
+    declined: list[Refusal]
+    failed: list[Refusal]
+    rejected: list[Refusal]
+
+
+def sort_replies(
+    replies: Iterable[Message], model: Mapping[str, NDArray[np.floating]], largest_norm: float
+) -> Sorted:
+    """Check every reply against the model that went out."""
+    found = Sorted([], [], [], [])
+    for reply in replies:
+        node = reply.metadata.src_node_id
+        if reply.has_error():
+            declined = reply.error.code == terms.DECLINED
+            group = found.declined if declined else found.failed
+            group.append(Refusal(node, str(reply.error.reason or f"error {reply.error.code}")))
+            continue
+        checked = _checked(reply, model, largest_norm)
+        if isinstance(checked, str):
+            found.rejected.append(Refusal(node, checked))
+        else:
+            found.accepted.append(checked)
+    return found
+
+
+def _checked(
+    reply: Message, model: Mapping[str, NDArray[np.floating]], largest_norm: float
+) -> Accepted | str:
+    """The reply as an update, or what is wrong with it."""
+    arrays = list(reply.content.array_records.values())
+    metrics = list(reply.content.metric_records.values())
+    if len(arrays) != 1 or len(metrics) != 1:
+        return f"{len(arrays)} array records and {len(metrics)} metric records; want one of each"
+    weight, satisfied = metrics[0].get(terms.WEIGHT), metrics[0].get(terms.APPEAL)
+    if not isinstance(weight, float) or not 0 <= weight <= LARGEST_WEIGHT:
+        return f"{terms.WEIGHT} is {weight!r}; want a number from 0 to {LARGEST_WEIGHT}"
+    if satisfied not in (0, 1):
+        return f"{terms.APPEAL} is {satisfied!r}; want 0 or 1"
+    update = _update(arrays[0], model)
+    if isinstance(update, str):
+        return update
+    norm = np.sqrt(sum(float((u.astype(np.float64) ** 2).sum()) for u in update.values()))
+    if norm > largest_norm:
+        return f"its update has norm {norm:.3g}; the largest allowed is {largest_norm:.3g}"
+    return Accepted(reply.metadata.src_node_id, update, weight, bool(satisfied))
+
+
+def _update(arrays: ArrayRecord, model: Mapping[str, NDArray[np.floating]]) -> Arrays | str:
+    """Δ_k = w − w_k, or what is wrong with w_k."""
+    if list(arrays) != list(model):
+        return f"its arrays are called {list(arrays)[:5]}; want {list(model)[:5]}"
+    update: Arrays = {}
+    for name, before in model.items():
+        try:
+            after = arrays[name].numpy()
+        except (ValueError, TypeError, EOFError, OSError) as error:
+            return f"{name} can't be read: {error}"
+        if after.shape != before.shape or after.dtype != before.dtype:
+            return f"{name} is {after.dtype}{after.shape}; want {before.dtype}{before.shape}"
+        if not np.isfinite(after).all():
+            return f"{name} has values that are not finite"
+        update[name] = before - after
+    return update

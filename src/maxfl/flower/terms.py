@@ -1,0 +1,18 @@
+"""What server and clients call things in their messages."""
+
+WEIGHT = "maxfl-weight"
+"""Metric of a reply: q_k, in (0, ¼]."""
+APPEAL = "maxfl-appeal"
+"""Metric of a reply: 1 if the model that came in meets the client's requirement, else 0."""
+LOSS, REQUIREMENT = "maxfl-loss", "maxfl-requirement"
+"""Metrics of a reply, only where the operator asks for them."""
+TEMPERATURE = "maxfl-temperature"
+"""Config of a message: T."""
+MAY_DECLINE = "maxfl-may-decline"
+"""Config of a message: whether a client that is not satisfied may stay away in this round."""
+REVEAL = "maxfl-reveal"
+"""Config of a message: whether loss and requirement are to be told too."""
+STATE = "maxfl"
+"""Record of a client's own state, which stays with it."""
+DECLINED = 1000
+"""Error code of a client that stays away; Flower's own codes are small."""

@@ -1,0 +1,274 @@
+"""MaxFL's strategy and mod with Flower's own messages, in one process."""
+
+import logging
+import math
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="Flower not installed")
+
+from flwr.app import (
+    Array,
+    ArrayRecord,
+    ConfigRecord,
+    Context,
+    Error,
+    Message,
+    MessageType,
+    MetricRecord,
+    RecordDict,
+)
+from flwr.clientapp import ClientApp
+from flwr.serverapp.strategy import FedAvg
+from flwr.supercore.task_identity import TaskIdentity
+
+from maxfl import appeal, robust
+from maxfl.errors import InputError
+from maxfl.flower import MaxFL, appeal_mod, terms
+
+START = {"w": np.array([1.0, 2.0, 4.0], np.float32), "b": np.array([[0.5]], np.float32)}
+
+
+@pytest.fixture(autouse=True)
+def _identity(monkeypatch):
+    """Flower's messages want to know in which task they are made."""
+    for name in ("_task_id", "_run_id", "_node_id"):
+        monkeypatch.setattr(TaskIdentity, name, 1)
+    logging.getLogger("flwr").setLevel(logging.ERROR)
+
+
+def arrays(values):
+    return ArrayRecord({name: Array(np.asarray(v)) for name, v in values.items()})
+
+
+class Nodes:
+    """A grid of clients in this process: only what strategies ask of it."""
+
+    def __init__(self, *apps):
+        self.apps = dict(enumerate(apps, 11))
+        self.contexts = {
+            node: Context(run_id=1, node_id=node, node_config={}, state=RecordDict(), run_config={})
+            for node in self.apps
+        }
+
+    def get_node_ids(self):
+        """Everybody."""
+        return list(self.apps)
+
+    def send_and_receive(self, messages, timeout=None):  # noqa: ARG002
+        """One after another; an app that is None never answers."""
+        replies = []
+        for message in messages:
+            node = message.metadata.dst_node_id
+            if self.apps[node] is not None:
+                replies.append(self.apps[node](message, self.contexts[node]))
+        return replies
+
+
+def make_app(loss, requirement, change=0.5, examples=1.0, **lies):
+    """A client whose model is the incoming one minus ``change``; ``lies`` replace its metrics."""
+    loss_fn = loss if callable(loss) else lambda *_: loss
+    app = ClientApp(mods=[appeal_mod(loss_fn, requirement)])
+
+    @app.train()
+    def train(message, context):  # noqa: ARG001
+        model = {n: a.numpy() - np.float32(change) for n, a in message.content["arrays"].items()}
+        metrics = MetricRecord({"num-examples": examples})
+        return Message(RecordDict({"arrays": arrays(model), "metrics": metrics}), reply_to=message)
+
+    @app.evaluate()
+    def evaluate(message, context):  # noqa: ARG001
+        metrics = MetricRecord({"num-examples": examples})
+        return Message(RecordDict({"metrics": metrics}), reply_to=message)
+
+    def answer(message, context):
+        reply = app(message, context)
+        for name, value in lies.items():
+            reply.content["metrics"][name.replace("_", "-")] = value
+        return reply
+
+    return answer
+
+
+def train(strategy, nodes, rounds=1, start=START):
+    """Some rounds of training: the model after each."""
+    model, found = arrays(start), []
+    for r in range(1, rounds + 1):
+        messages = strategy.configure_train(r, model, ConfigRecord(), nodes)
+        new, metrics = strategy.aggregate_train(r, nodes.send_and_receive(messages))
+        model = model if new is None else new
+        found.append(({n: a.numpy() for n, a in model.items()}, metrics))
+    return found
+
+
+def test_the_step_worked_by_hand():
+    nodes = Nodes(make_app(1.0, 1.0, 0.5), make_app(3.0, 1.0, -1.0))
+    ((model, metrics),) = train(MaxFL(epsilon=0.01, server_lr=2.0), nodes)
+    q = [0.25, appeal.weight(3.0, 1.0)]
+    step = 2.0 * (q[0] * 0.5 - q[1] * 1.0) / (sum(q) + 0.01)
+    for name, before in START.items():
+        np.testing.assert_allclose(model[name], before - step, rtol=1e-6)
+        assert model[name].dtype == np.float32
+    assert (metrics["asked"], metrics["took_part"], metrics["gm-appeal"]) == (2, 2, 0)
+
+
+def test_requirements_are_asked_once_and_stay_with_the_client():
+    asked = []
+
+    def requirement(message, context):  # noqa: ARG001
+        asked.append(context.node_id)
+        return 2.0
+
+    nodes = Nodes(make_app(1.0, requirement), make_app(3.0, requirement))
+    seen = []
+    original = nodes.send_and_receive
+    nodes.send_and_receive = lambda messages: seen.extend(original(messages)) or seen[-2:]
+    results = train(MaxFL(), nodes, rounds=3)
+    assert sorted(asked) == [11, 12]
+    assert [m["gm-appeal"] for _, m in results] == [0.5] * 3
+    for reply in seen:
+        (told,) = reply.content.metric_records.values()
+        assert set(told) == {"num-examples", terms.WEIGHT, terms.APPEAL}
+
+
+def test_losses_are_told_only_if_the_operator_asks():
+    nodes = Nodes(make_app(1.0, 2.0), make_app(1.0, 2.0))
+    strategy = MaxFL(reveal=True)
+    messages = strategy.configure_train(1, arrays(START), ConfigRecord(), nodes)
+    first = nodes.send_and_receive(messages)[0].content["metrics"]
+    assert (first[terms.LOSS], first[terms.REQUIREMENT]) == (1.0, 2.0)
+
+
+def test_clients_decline_after_the_warm_up_and_come_back():
+    losses = {11: 1.0, 12: 3.0}
+    strategy = MaxFL(decline_after=1)
+    nodes = Nodes(*[make_app(lambda _, own: losses[own.node_id], 2.0) for _ in losses])
+    train(strategy, nodes, rounds=2)
+    assert strategy.counts[1] == (2, 2, 1, 0, 0, 0)
+    assert strategy.counts[2] == (2, 1, 1, 1, 0, 0)
+    losses[12] = 1.0
+    messages = strategy.configure_train(3, arrays(START), ConfigRecord(), nodes)
+    strategy.aggregate_train(3, nodes.send_and_receive(messages))
+    assert strategy.counts[3] == (2, 2, 2, 0, 0, 0)
+
+
+def test_below_the_floor_nobody_may_decline():
+    strategy = MaxFL(decline_after=0, floor=2)
+    train(strategy, Nodes(make_app(1.0, 2.0), make_app(3.0, 2.0)), rounds=3)
+    assert [c.took_part for c in strategy.counts.values()] == [1, 2, 1]
+
+
+def test_with_nobody_the_model_stays():
+    strategy = MaxFL(decline_after=0)
+    ((model, metrics),) = train(strategy, Nodes(make_app(3.0, 2.0), make_app(3.0, 2.0)))
+    np.testing.assert_array_equal(model["w"], START["w"])
+    assert (metrics["declined"], metrics["gm-appeal"]) == (2, 0)
+
+
+def broken(change):
+    """An honest client's reply, with something changed."""
+    good = make_app(1.0, 2.0)
+
+    def answer(message, context):
+        reply = good(message, context)
+        change(reply.content)
+        return reply
+
+    return answer
+
+
+def replace(name, value):
+    def change(content):
+        values = {n: a.numpy() for n, a in content["arrays"].items()} | {name: value}
+        content["arrays"] = arrays(values)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        broken(replace("w", np.array([1, np.nan, 2], np.float32))),
+        broken(replace("w", np.array([1, np.inf, 2], np.float32))),
+        broken(replace("w", np.ones(4, np.float32))),
+        broken(replace("w", np.ones(3, np.float64))),
+        broken(replace("more", np.ones(3, np.float32))),
+        broken(replace("w", np.full(3, 1e9, np.float32))),
+        broken(lambda content: content.pop("arrays")),
+        broken(lambda content: content.pop("metrics")),
+        make_app(1.0, 2.0, maxfl_weight=0.3),
+        make_app(1.0, 2.0, maxfl_weight=-0.1),
+        make_app(1.0, 2.0, maxfl_weight=math.nan),
+        make_app(1.0, 2.0, maxfl_weight=[0.1, 0.1]),
+        make_app(1.0, 2.0, maxfl_appeal=7),
+    ],
+)
+def test_a_bad_reply_is_rejected_alone(bad):
+    good = (make_app(1.0, 2.0), make_app(3.0, 2.0))
+    strategy = MaxFL(largest_norm=100)
+    ((with_it, metrics),) = train(strategy, Nodes(*good, bad))
+    ((without, _),) = train(MaxFL(), Nodes(*good))
+    assert (metrics["took_part"], metrics["rejected"]) == (2, 1)
+    np.testing.assert_array_equal(with_it["w"], without["w"])
+
+
+def test_errors_and_silence_are_counted():
+    def fails(message, context):  # noqa: ARG001
+        return Message(Error(3, "it broke"), reply_to=message)
+
+    strategy = MaxFL(least_replies=2)
+    ((model, metrics),) = train(strategy, Nodes(make_app(1.0, 2.0), fails, None))
+    assert (metrics["asked"], metrics["took_part"], metrics["failed"]) == (3, 1, 2)
+    np.testing.assert_array_equal(model["w"], START["w"])  # too few good replies
+
+
+def test_observing_trains_as_fedavg_does():
+    apps = [make_app(1.0, 2.0, 0.5, 10.0), make_app(3.0, 2.0, -1.0, 30.0)]
+    ((model, metrics),) = train(MaxFL(observe=True), Nodes(*apps))
+    ((plain, _),) = train(FedAvg(), Nodes(*apps))
+    np.testing.assert_array_equal(model["w"], plain["w"])
+    assert metrics["gm-appeal"] == 0.5
+
+
+def test_clipping_and_robust_rules_are_the_simulations():
+    apps = [make_app(1.0, 2.0, c) for c in (0.1, 0.2, 50.0)]
+    ((model, _),) = train(MaxFL(robust=robust.median(), epsilon=0), Nodes(*apps))
+    np.testing.assert_allclose(model["w"], START["w"] - 0.2, rtol=1e-6)
+    ((model, _),) = train(MaxFL(robust=robust.mean(clip=0.2), epsilon=0), Nodes(*apps[2:], apps[2]))
+    np.testing.assert_allclose(START["w"] - model["w"], 0.1, rtol=1e-5)  # 0.2 / √4 each
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: MaxFL(temperature=0), "algorithm.temperature"),
+        (lambda: MaxFL(largest_norm=-1), "largest_norm"),
+        (lambda: MaxFL(robust=robust.mean(clip=-1)), "server.clip"),
+        (lambda: MaxFL(decline_after=-1), "decline_after"),
+        (lambda: MaxFL(decline_after=3).start(None, None, 3), "nobody could ever decline"),
+        (lambda: appeal_mod("loss", 1.0), "want a function"),
+        (lambda: appeal_mod(lambda *_: 1.0, math.nan), "not a finite number"),
+    ],
+)
+def test_bad_settings_are_told(make, words):
+    with pytest.raises(InputError, match=words):
+        make()
+
+
+def test_a_requirement_that_is_no_number_is_told_at_the_client():
+    nodes = Nodes(make_app(1.0, lambda *_: math.inf))
+    message = Message(
+        RecordDict({"arrays": arrays(START), "config": ConfigRecord()}), dst_node_id=11,
+        message_type=MessageType.TRAIN,
+    )  # fmt: skip
+    with pytest.raises(InputError, match="requirement of this client came out as inf"):
+        nodes.send_and_receive([message])
+
+
+def test_evaluation_tells_appeal_too():
+    strategy = MaxFL()
+    nodes = Nodes(make_app(1.0, 2.0), make_app(3.0, 2.0))
+    messages = strategy.configure_evaluate(1, arrays(START), ConfigRecord(), nodes)
+    metrics = strategy.aggregate_evaluate(1, nodes.send_and_receive(messages))
+    assert metrics[terms.APPEAL] == 0.5
