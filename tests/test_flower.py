@@ -272,3 +272,33 @@ def test_evaluation_tells_appeal_too():
     messages = strategy.configure_evaluate(1, arrays(START), ConfigRecord(), nodes)
     metrics = strategy.aggregate_evaluate(1, nodes.send_and_receive(messages))
     assert metrics[terms.APPEAL] == 0.5
+
+
+@pytest.mark.parametrize("start", [None, 2])
+def test_the_same_model_as_the_simulation(small, start):
+    """Everybody is asked in every round, so both draw the same cohorts; 5 rounds, 1e-5."""
+    import maxfl
+    from maxfl.files import to_named
+    from maxfl.flower.jax_client import Local, client_app, initial_arrays
+
+    seen = int(small.is_seen.sum())
+    training = maxfl.Training(rounds=5, cohort=seen, local_steps=3, batch_size=4, server_lr=0.5)
+    model = maxfl.mlp(4, (5,), 3)
+    history = maxfl.simulate(
+        small, model, maxfl.maxfl(temperature=0.5), training, seed=3,
+        requirement=maxfl.solo(steps=10),
+        participation=maxfl.everyone() if start is None else maxfl.decline(start=start),
+    )  # fmt: skip
+    app = client_app(Local(small, model, training, 3), solo_steps=10)
+    nodes = Nodes(*[app] * seen)
+    for client, context in enumerate(nodes.contexts.values()):
+        context.node_config["partition-id"] = client
+    strategy = MaxFL(temperature=0.5, server_lr=0.5, decline_after=start)
+    began = {n: a.numpy() for n, a in initial_arrays(model, 3).items()}
+    found = train(strategy, nodes, rounds=5, start=began)
+    for name, w in to_named(history.params).items():
+        np.testing.assert_allclose(found[-1][0][name], w[0], atol=1e-5)
+    took_part = np.asarray(history.asked.took_part)[0].sum(1)
+    assert [c.took_part for c in strategy.counts.values()] == took_part.tolist()
+    if start is not None:
+        assert took_part.min() < seen, "somebody declined, or this shows nothing"

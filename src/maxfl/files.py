@@ -3,11 +3,13 @@
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
 from safetensors.numpy import load as parse_tensors
 from safetensors.numpy import save as dump_tensors
 
@@ -49,14 +51,22 @@ def digest(content: bytes) -> str:
 
 def to_tensors(tree: Any, metadata: dict[str, str] | None = None) -> bytes:
     """A pytree of arrays as the content of a safetensors file; names are paths, as 0.weight."""
-    leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
-    named = {_name(path): np.ascontiguousarray(leaf) for path, leaf in leaves}
-    return dump_tensors(named, metadata)
+    return dump_tensors(to_named(tree), metadata)
 
 
 def from_tensors(content: bytes, like: Any) -> Any:
     """The pytree of a safetensors file's content, in the structure of ``like``."""
-    named = parse_tensors(content)
+    return from_named(parse_tensors(content), like)
+
+
+def to_named(tree: Any) -> dict[str, NDArray[Any]]:
+    """A pytree of arrays by the paths of its leaves, as 0.weight."""
+    leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
+    return {_name(path): np.ascontiguousarray(leaf) for path, leaf in leaves}
+
+
+def from_named(named: Mapping[str, Any], like: Any) -> Any:
+    """Named arrays in the structure of ``like``."""
     paths, structure = jax.tree_util.tree_flatten_with_path(like)
     return jax.tree.unflatten(structure, [named[_name(path)] for path, _ in paths])
 

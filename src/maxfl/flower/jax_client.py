@@ -1,0 +1,133 @@
+"""A client in JAX that trains as the simulation does: the same draws, the same steps.
+
+Any framework will do for a client; this one serves the ready app and, since its draws are those of
+the simulation, shows that both train the same model.
+"""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+from jax import Array as JaxArray
+
+from maxfl.algorithms.contract import descend
+from maxfl.errors import InputError
+from maxfl.federation import Federation
+from maxfl.files import from_named, to_named
+from maxfl.flower.client import appeal_mod
+from maxfl.local import Score, batch_gradient, client_score
+from maxfl.model import Model, Params
+from maxfl.plan import Training
+from maxfl.randomness import Purpose, key
+
+PARTITION = "partition-id"
+"""Key of a node's config: which client it is."""
+
+
+class Local(NamedTuple):
+    """What a node needs to be one of a federation's clients."""
+
+    federation: Federation
+    model: Model
+    training: Training
+    seed: int
+
+    def train(self, params: Params, round_: int, client: int) -> Params:
+        """The client's model after τ steps in a round, counted from 0."""
+        return self._descend(params, key(self.seed, Purpose.TRAINING, round_, client),
+                             client, int(self.training.local_steps))  # type: ignore[arg-type]  # fmt: skip
+
+    def solo(self, steps: int, client: int) -> Params:
+        """A model that the client trains alone."""
+        fresh = self.model.init(key(self.seed, Purpose.SOLO_INIT, client=client))
+        draws = key(self.seed, Purpose.SOLO_TRAINING, client=client)
+        return self._descend(fresh, draws, client, steps)
+
+    def score(self, params: Params, client: int, *, held_out: bool = False) -> Score:
+        """Mean loss and accuracy on the client's training data, or on those it holds out."""
+        own = self.federation.test if held_out else self.federation.train
+        return _score(self.model, self.federation.decoding, own, client, params)
+
+    def _descend(self, params: Params, draws: JaxArray, client: int, steps: int) -> Params:
+        fed, training = self.federation, self.training
+        return _descend(
+            self.model, training.batch_size, steps, fed.decoding, fed.train, client, draws,
+            training.local_lr, params,
+        )  # fmt: skip
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _descend(
+    model: Model, batch: int, steps: int, decoding: Any, train: Any, client: Any, draws: Any,
+    local_lr: Any, params: Params,
+) -> Params:  # fmt: skip
+    gradient = partial(batch_gradient, model, decoding, train, client, batch, draws)
+    return descend(params, gradient, steps, local_lr)
+
+
+@partial(jax.jit, static_argnums=0)
+def _score(model: Model, decoding: Any, samples: Any, client: Any, params: Params) -> Score:
+    return client_score(model, decoding, samples, client, params)
+
+
+def initial_arrays(model: Model, seed: int) -> ArrayRecord:
+    """The model that the simulation starts from."""
+    return _record(model.init(key(seed, Purpose.INIT)))
+
+
+def client_app(local: Local, solo_steps: int = 100) -> ClientApp:
+    """A ClientApp whose node is the client that its config names; ρ_k is its solo model's loss."""
+    like = local.model.init(key(0, Purpose.INIT))
+
+    def params_of(message: Message) -> Params:
+        (arrays,) = message.content.array_records.values()
+        return from_named({name: array.numpy() for name, array in arrays.items()}, like)
+
+    def loss(message: Message, context: Context) -> float:
+        return float(local.score(params_of(message), _client(context)).loss)
+
+    def requirement(message: Message, context: Context) -> float:  # noqa: ARG001
+        client = _client(context)
+        return float(local.score(local.solo(solo_steps, client), client).loss)
+
+    app = ClientApp(mods=[appeal_mod(loss, requirement)])
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        client = _client(context)
+        (config,) = message.content.config_records.values()
+        round_ = int(config["server-round"]) - 1  # type: ignore[arg-type]
+        trained = local.train(params_of(message), round_, client)
+        size = int(local.federation.train_sizes[client])
+        metrics = MetricRecord({"num-examples": size})
+        content = RecordDict({"arrays": _record(trained), "metrics": metrics})
+        return Message(content, reply_to=message)
+
+    @app.evaluate()
+    def evaluate(message: Message, context: Context) -> Message:
+        client = _client(context)
+        score = local.score(params_of(message), client, held_out=True)
+        metrics = MetricRecord({
+            "num-examples": int(local.federation.test_sizes[client]),
+            "test-loss": float(score.loss),
+            "test-accuracy": float(score.accuracy),
+        })  # fmt: skip
+        return Message(RecordDict({"metrics": metrics}), reply_to=message)
+
+    return app
+
+
+def _record(params: Params) -> ArrayRecord:
+    return ArrayRecord({name: Array(array) for name, array in to_named(params).items()})
+
+
+def _client(context: Context) -> int:
+    number = context.node_config.get(PARTITION)
+    if not isinstance(number, int):
+        raise InputError(
+            f"this node's config has no {PARTITION}: start it with --node-config "
+            f"'{PARTITION}=0', another number for each node"
+        )
+    return number
