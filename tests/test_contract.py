@@ -1,5 +1,8 @@
 """The contract's room for state, with a method that only counts: server state and memory."""
 
+import subprocess
+import sys
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -49,3 +52,15 @@ def test_state_and_memory_follow_the_clients_that_took_part(small, at_once):
     rows = np.asarray(state.memory.rows[0])[np.maximum(state.memory.place[0] - 1, 0)]
     np.testing.assert_array_equal(np.where(state.memory.place[0] > 0, rows, 0), visits)
     assert visits.sum() < TRAINING.rounds * TRAINING.cohort
+
+
+def test_the_public_names_are_loaded_when_asked_for():
+    code = (
+        "import sys, maxfl, maxfl.appeal, maxfl.errors; assert 'jax' not in sys.modules;"
+        "import importlib.util as u;"
+        "u.find_spec('flwr') and __import__('maxfl.flower.client');"
+        "assert 'jax' not in sys.modules and 'matplotlib' not in sys.modules;"
+        "assert all(hasattr(maxfl, name) for name in dir(maxfl)) and 'fedavg' in dir(maxfl);"
+        "assert not hasattr(maxfl, 'nothing'); assert 'matplotlib' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

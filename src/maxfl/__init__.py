@@ -1,78 +1,26 @@
-"""Federated learning that keeps its clients: the public names."""
+"""Federated learning that keeps its clients; ``maxfl.public`` lists the public names.
 
-from maxfl import adversary, appeal, optimisers, robust
-from maxfl.algorithms import (
-    ALGORITHMS,
-    Algorithm,
-    afl,
-    ditto,
-    fedavg,
-    fedprox,
-    maxfl,
-    maxfl_annealed,
-    maxfl_exponential,
-    maxfl_log,
-    maxfl_relu,
-    mwfed,
-    perfedavg,
-    perfedavg_hf,
-    pfedme,
-    qffl,
-    scaffold,
-    scaffold_1,
-)
-from maxfl.data.flwr_partitions import from_flwr_datasets
-from maxfl.errors import InputError
-from maxfl.federation import Decoding, Federation, Samples
-from maxfl.history import History
-from maxfl.layout import use_all_cores
-from maxfl.model import Model, mlp
-from maxfl.participation import decline, everyone, opt_out
-from maxfl.plan import Training
-from maxfl.requirement import custom, fixed, solo
-from maxfl.runs import run
-from maxfl.simulation import Simulation, simulate
+They are loaded when first asked for: a client of a real federation needs the weight and a mod, not
+JAX and the simulation.
+"""
 
-__all__ = [
-    "ALGORITHMS",
-    "Algorithm",
-    "Decoding",
-    "Federation",
-    "History",
-    "InputError",
-    "Model",
-    "Samples",
-    "Simulation",
-    "Training",
-    "adversary",
-    "afl",
-    "appeal",
-    "custom",
-    "decline",
-    "ditto",
-    "everyone",
-    "fedavg",
-    "fedprox",
-    "fixed",
-    "from_flwr_datasets",
-    "maxfl",
-    "maxfl_annealed",
-    "maxfl_exponential",
-    "maxfl_log",
-    "maxfl_relu",
-    "mlp",
-    "mwfed",
-    "opt_out",
-    "optimisers",
-    "perfedavg",
-    "perfedavg_hf",
-    "pfedme",
-    "qffl",
-    "robust",
-    "run",
-    "scaffold",
-    "scaffold_1",
-    "simulate",
-    "solo",
-    "use_all_cores",
-]
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from maxfl.public import *  # noqa: F403
+else:
+
+    def __getattr__(name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if find_spec(f"{__name__}.{name}"):
+            return import_module(f"{__name__}.{name}")
+        try:
+            return getattr(import_module(f"{__name__}.public"), name)
+        except AttributeError:
+            raise AttributeError(f"maxfl has no {name}; see dir(maxfl)") from None
+
+    def __dir__() -> list[str]:
+        return list(import_module(f"{__name__}.public").__all__)
