@@ -1,0 +1,71 @@
+"""The model and the data: softmax regression in NumPy, 100 Fashion-MNIST images a client."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxfl.data.assemble import assemble
+from maxfl.data.fashion_mnist import fashion_mnist_12k
+from maxfl.data.partition import dirichlet
+
+CLIENTS = 10
+Model = dict[str, NDArray[np.float32]]
+
+
+class Data(NamedTuple):
+    """Images as rows of pixels, and their labels."""
+
+    x: NDArray[np.float32]
+    y: NDArray[np.int32]
+
+
+def load(client: int) -> tuple[Data, Data]:
+    """Training and test data of one of the clients; three in ten contradict the others."""
+    rng = np.random.default_rng(0)
+    images = fashion_mnist_12k()
+    split = dirichlet(images.y, CLIENTS, samples=100, alpha=0.5, rng=rng)
+    federation = assemble(images, split, rng, flipped=0.3)
+
+    def own(samples) -> Data:
+        rows = slice(*samples.offsets[client : client + 2])
+        pixels = samples.x[rows].reshape(-1, 784).astype(np.float32)
+        scaled = (pixels - federation.decoding.shift) * federation.decoding.scale
+        return Data(scaled, samples.y[rows])
+
+    return own(federation.train), own(federation.test)
+
+
+def init() -> Model:
+    """The model before the first round."""
+    return {"w": np.zeros((784, 10), np.float32), "b": np.zeros(10, np.float32)}
+
+
+def probabilities(model: Model, x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Of each label for each image."""
+    logits = x @ model["w"] + model["b"]
+    e = np.exp(logits - logits.max(1, keepdims=True))
+    return e / e.sum(1, keepdims=True)
+
+
+def loss(model: Model, data: Data) -> float:
+    """Mean cross-entropy."""
+    own = probabilities(model, data.x)[np.arange(len(data.y)), data.y]
+    return float(-np.log(np.maximum(own, 1e-12)).mean())
+
+
+def accuracy(model: Model, data: Data) -> float:
+    """Share of images that are recognised."""
+    return float((probabilities(model, data.x).argmax(1) == data.y).mean())
+
+
+def train(model: Model, data: Data, steps: int, rate: float = 0.01) -> Model:
+    """A few steps of gradient descent."""
+    model = {name: array.copy() for name, array in model.items()}
+    for _ in range(steps):
+        error = probabilities(model, data.x)
+        error[np.arange(len(data.y)), data.y] -= 1
+        error /= len(data.y)
+        model["w"] -= rate * data.x.T @ error
+        model["b"] -= rate * error.sum(0)
+    return model
