@@ -12,12 +12,15 @@ from made_runs import clients_table, make_history, settings_of, write_run
 from maxfl.errors import InputError
 from maxfl.files import write_json
 from maxfl.paper.results import kept
-from maxfl.report.content import all_series, comparison_table, pairs, standing, summary_table
+from maxfl.report.content import summary_table
 from maxfl.report.pack import choose, pack
-from maxfl.report.page import temperature, verdicts
+from maxfl.report.pairing import comparison_table, pairs, standing
+from maxfl.report.series import Key, Series, all_series
 from maxfl.report.source import read
 from maxfl.report.table import Figure, Table, to_csv, to_html, to_latex, to_markdown
 from maxfl.report.traces import read_trace
+from maxfl.report.verdict import verdicts
+from maxfl.report.weights import temperature
 from maxfl.report.write import write_report
 from maxfl.tables import to_parquet
 
@@ -310,13 +313,24 @@ def test_a_verdict_only_where_one_can_be_given(tmp_path):
     assert first_words(("fedavg", 0, 0, "x")).startswith("The model meets the requirement of")
 
 
-def test_a_lead_counts_if_it_exceeds_its_deviation_over_seeds(folders):
-    source = read(folders)
-    series = all_series(source)
-    found = standing(source, series, "")
-    lead = found.ranked[0][1] - found.ranked[1][1]
-    assert found.seeds == [0, 1]
-    assert found.ahead == (lead.mean() > lead.std(ddof=1))
+@pytest.mark.parametrize(
+    ("fedavg", "maxfl", "first", "ahead"),
+    [
+        ([0.4, 0.6], [0.5, 0.7], "MaxFL", True),  # a lead of 0.1 ± 0
+        ([0.1, 0.9], [0.5, 0.7], "MaxFL", False),  # 0.1 ± 0.42
+        ([0.5, 0.5], [0.5, 0.5], "FedAvg", False),
+        ([0.9, 0.8], [0.1, np.nan], "FedAvg", True),  # a diverged run satisfies nobody
+    ],
+)
+def test_a_lead_counts_if_it_exceeds_its_deviation_over_seeds(folders, fedavg, maxfl, first, ahead):
+    series = {
+        Key("", method, "seen", "global", "gm_appeal"): Series(
+            np.arange(2), np.array([[0.0, value] for value in values])
+        )
+        for method, values in (("FedAvg", fedavg), ("MaxFL", maxfl))
+    }
+    found = standing(read(folders), series, "")
+    assert (found.ranked[0][0], found.ahead, found.seeds) == (first, ahead, [0, 1])
 
 
 def test_liars_count_on_neither_side(tmp_path):

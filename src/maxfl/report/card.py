@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxfl.folders import MODEL
+from maxfl.report.configurations import Configuration
 from maxfl.report.names import method_name
-from maxfl.report.source import Configuration, Partition, Source, read_partition
+from maxfl.report.partition import Partition, read_partition
+from maxfl.report.source import Source
 from maxfl.report.table import Figure
 from maxfl.report.traces import Trace, read_trace
 

@@ -9,28 +9,23 @@ from typing import Any
 
 import numpy as np
 
-from maxfl.algorithms import ALGORITHMS, annealed
 from maxfl.figures import COLOURS
 from maxfl.report.card import Section, sections
-from maxfl.report.content import (
-    MOST_LINES,
-    Key,
-    Pair,
-    Series,
-    Standing,
-    shown_methods,
-    standing,
-)
+from maxfl.report.configurations import Configuration
 from maxfl.report.names import NAME
 from maxfl.report.pack import Choice, choose
+from maxfl.report.pairing import Pair
+from maxfl.report.partition import read_partition
 from maxfl.report.pictures import STATE_NAMES, STATES, client_order
-from maxfl.report.source import Configuration, Source, read_partition
+from maxfl.report.series import MOST_LINES, Key, Series, shown_methods
+from maxfl.report.source import Source
 from maxfl.report.table import Figure, Table, to_html
 from maxfl.report.traces import Trace
+from maxfl.report.verdict import verdicts
+from maxfl.report.weights import WEIGHTED, temperature
 
-WEIGHTED = ("maxfl", "maxfl-annealed")
-"""Methods whose weight is q."""
-
+SCRIPTS = ("base.js", "curves.js", "clients.js", "tables.js", "start.js")
+"""One script, in this order."""
 Traces = Mapping[tuple[str, str, int], Trace]
 
 
@@ -53,7 +48,7 @@ def page(
     parts = {
         "title": html.escape(_title(source)),
         "style": _resource("page.css"),
-        "script": _resource("page.js"),
+        "script": "".join(map(_resource, SCRIPTS)),
         "verdict": "".join(f"<p>{html.escape(v)}</p>" for v in verdicts(source, series)),
         "notes": "".join(f"<li>{html.escape(note)}</li>" for note in notes),
         "tables": to_html(tables[0]),
@@ -68,55 +63,11 @@ def page(
 
 
 def _resource(name: str) -> str:
-    return files("maxfl.report").joinpath(name).read_text(encoding="utf-8")
+    return files("maxfl.report").joinpath("page", name).read_text(encoding="utf-8")
 
 
 def _title(source: Source) -> str:
     return " and ".join(folder.resolve().name for folder in source.folders)
-
-
-def verdicts(source: Source, series: Mapping[Key, Series]) -> list[str]:
-    """What an owner of the federation wants to know first, in words."""
-    lines = []
-    for case in source.cases:
-        found = standing(source, series, case)
-        if found.ranked:
-            words = _verdict(found, max(len(source.of(case, m)) for m in source.methods(case)))
-            lines.append(f"{case}: {words}." if case else f"{words}.")
-    return lines
-
-
-def _verdict(found: Standing, seeds: int) -> str:
-    best, values = found.ranked[0]
-    shares = [f"{method} {_share(own)}" for method, own in found.ranked]
-    on = f" (on the {len(found.seeds)} of {seeds} seeds that all have)"
-    on = on if 0 < len(found.seeds) < seeds else ""
-    if len(found.ranked) == 1:
-        return f"The model meets the requirement of {_share(values)} of the clients that can train"
-    if not found.seeds:
-        return (
-            "These methods never met the same clients, so none can be said to be ahead. Share of "
-            f"clients whose requirement is met: {_listed(shares)}"
-        )
-    if not found.ahead:
-        return (
-            f"{best} and {found.ranked[1][0]} are no further apart than seeds differ. Share of "
-            f"clients whose requirement is met{on}: {_listed(shares)}"
-        )
-    return (
-        f"{best} satisfies the most clients{on}: it meets the requirement of {_share(values)} of "
-        f"those that can train. The others: {_listed(shares[1:])}"
-    )
-
-
-def _listed(shares: Sequence[str]) -> str:
-    more = f", and {len(shares) - 4} more" if len(shares) > 4 else ""
-    return "; ".join(shares[:4]) + more
-
-
-def _share(values: Any) -> str:
-    mean, deviation = Figure.of(values, 0, percent=True).printed
-    return f"{mean} % (± {deviation} over {len(values)} seeds)" if deviation else f"{mean} %"
 
 
 def _left_out(source: Source, series: Mapping[Key, Series]) -> list[str]:
@@ -219,18 +170,6 @@ def _run(
         "counts": None if partition is None else partition.counts.tolist(),
         "flipped": [] if partition is None else np.flatnonzero(partition.flipped).tolist(),
     }
-
-
-def temperature(settings: Mapping[str, Any], done: int) -> float:
-    """T of a method's weight after some rounds; 1 for methods that have none."""
-    name = settings.get(NAME)
-    if name not in WEIGHTED:
-        return 1.0
-    numbers = {k.removeprefix("algorithm."): v for k, v in settings.items()
-               if k.startswith("algorithm.") and k != NAME and v is not None}  # fmt: skip
-    hyper = ALGORITHMS[name](**numbers).hyper
-    now = hyper.temperature if name == "maxfl" else annealed.temperature(hyper, done)
-    return float(now)
 
 
 def _printed(values: Any, digits: int, percent: bool = False) -> list[float | None]:

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from maxfl import appeal
 from maxfl.figures import COLOURS, STYLE, line_style
-from maxfl.report.content import Key, Series
+from maxfl.report.series import Key, Series
 from maxfl.report.traces import Trace
 
 FORMATS = ("png", "pdf", "svg")

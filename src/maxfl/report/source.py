@@ -1,57 +1,22 @@
 """What folders of results hold, read once and laid out for showing.
 
 A run, a sweep and a study of the paper (its final runs) leave the same tables behind
-(docs/results.md). Configurations that differ in nothing but the seed are one method;
-settings of the data that differ make cases, since only runs on the same data can be compared.
+(docs/results.md).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from maxfl.errors import InputError
 from maxfl.files import read_json
-from maxfl.folders import EXPERIMENT, METRICS, PARTITION, STUDY, STUDY_RESULTS, SUMMARY
+from maxfl.folders import EXPERIMENT, METRICS, STUDY, STUDY_RESULTS, SUMMARY
 from maxfl.nested import flatten
-from maxfl.report.names import label_of
-
-SEEDS = ("seed", "data.seed")
-
-
-class Configuration(NamedTuple):
-    """One configuration of one folder.
-
-    Attributes:
-        named: The folder that the user named.
-        folder: That of its tables.
-        number: In them; -1 if there are only means.
-        case: The data it ran on, where there are several; else "".
-        method: Its name for people.
-        seed: Of its run.
-        settings: All of its settings by dotted key, as far as they were kept.
-        entry: Its entry in the summary.
-        data: What the data are.
-        place: Folder with its partition and its model.
-        digest: Of its federation, "" if not known: runs with the same one can be paired.
-    """
-
-    named: Path
-    folder: Path
-    number: int
-    case: str
-    method: str
-    seed: int
-    settings: dict[str, Any]
-    entry: dict[str, Any]
-    data: str
-    place: Path
-    digest: str
+from maxfl.report.configurations import Configuration, Found, name_all
+from maxfl.report.parquet import read_table
 
 
 class Source(NamedTuple):
@@ -86,22 +51,8 @@ class Source(NamedTuple):
         return sorted(own, key=lambda c: c.seed)
 
 
-class _Found(NamedTuple):
-    """A configuration as its folder has it, before it is named among the others."""
-
-    named: Path
-    folder: Path
-    number: int
-    values: dict[str, Any]
-    settings: dict[str, Any]
-    entry: dict[str, Any]
-    place: Path
-    digest: str
-    metrics: pa.Table
-
-
 class _Folder(NamedTuple):
-    found: list[_Found]
+    found: list[Found]
     machine: dict[str, Any]
     missing: list[str]
 
@@ -116,7 +67,7 @@ def read(folders: Sequence[Path]) -> Source:
         for folder, part in zip(folders, parts, strict=True)
         for own in part.found
     ]
-    named = _told_apart(_named(found))
+    named = name_all(found)
     missing = list(dict.fromkeys(line for part in parts for line in part.missing))
     tables = [_with_names(own.metrics, name) for own, name in zip(found, named, strict=True)]
     return Source(
@@ -126,24 +77,6 @@ def read(folders: Sequence[Path]) -> Source:
         [part.machine for part in parts],
         missing,
     )
-
-
-def _told_apart(named: Sequence[Configuration]) -> list[Configuration]:
-    """Configurations of one folder that nothing tells apart go by their numbers."""
-    known: dict[tuple[str, str, int], list[Configuration]] = {}
-    for own in named:
-        known.setdefault((own.case, own.method, own.seed), []).append(own)
-    found = []
-    for own in named:
-        alike = known[own.case, own.method, own.seed]
-        if others := {c.named for c in alike} - {own.named}:
-            raise InputError(
-                f"{own.named} has {own.method} with seed {own.seed} on the same data as "
-                f"{min(others)}: leave one of them out"
-            )
-        numbered = f"{own.method}, configuration {own.number}"
-        found.append(own._replace(method=numbered) if len(alike) > 1 else own)
-    return found
 
 
 def _read_folder(folder: Path) -> _Folder:
@@ -185,13 +118,13 @@ def _read_run(folder: Path, experiment: dict[str, Any]) -> _Folder:
     kept = experiment.get("config", {})
     count = len(summary["configurations"])
     every = kept if isinstance(kept, list) else [kept] * count
-    metrics = _table(folder / METRICS)
+    metrics = read_table(folder / METRICS)
     numbers = sorted(set(metrics["configuration"].to_pylist()))
     if not len(numbers) == len(every) == count:
         raise InputError(f"{folder}: {METRICS} and {SUMMARY} do not fit: one of them is damaged")
     missing = [] if kept else [f"{folder} has no settings: it was made from Python without them."]
     found = [
-        _Found(
+        Found(
             folder, folder, number, entry["values"],
             _settings(experiment, settings, entry, i, count), entry, folder,
             experiment["federation"],
@@ -219,7 +152,7 @@ def _settings(
 
 def _read_sweep(folder: Path, experiment: dict[str, Any]) -> _Folder:
     """The finished groups of a sweep; tables of the whole are there once all are."""
-    found: list[_Found] = []
+    found: list[Found] = []
     machine: dict[str, Any] = {}
     places = sorted((folder / "groups").glob("*"))
     finished = [place for place in places if (place / SUMMARY).is_file()]
@@ -251,7 +184,7 @@ def _read_study(folder: Path) -> _Folder:
 
 
 def _read_means(folder: Path, about: dict[str, Any], notes: list[str]) -> _Folder:
-    table = _table(folder / STUDY_RESULTS)
+    table = read_table(folder / STUDY_RESULTS)
     keys = table.select(["part", "method", "seed"]).group_by(["part", "method", "seed"])
     found = []
     for row in keys.aggregate([]).to_pylist():
@@ -259,7 +192,7 @@ def _read_means(folder: Path, about: dict[str, Any], notes: list[str]) -> _Folde
         for key, value in row.items():
             own = own.filter(pc.field(key) == value)
         entry = {"values": row, "data": about["data"][row["part"]], "notes": []}
-        found.append(_Found(folder, folder, -1, row, {"seed": row["seed"]}, entry, folder, "", own))
+        found.append(Found(folder, folder, -1, row, {"seed": row["seed"]}, entry, folder, "", own))
     line = f"{folder} has means over clients only: nothing can be said about single clients."
     return _Folder(found, _machine(about), [line, *notes])
 
@@ -267,77 +200,6 @@ def _read_means(folder: Path, about: dict[str, Any], notes: list[str]) -> _Folde
 def _machine(summary: dict[str, Any]) -> dict[str, Any]:
     keys = ("maxfl", "jax", "python", "device", "seconds", "scale")
     return {key: summary[key] for key in keys if summary.get(key) is not None}
-
-
-def _table(path: Path) -> pa.Table:
-    try:
-        return pq.read_table(path)
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(
-            f"{path} can't be read ({str(error).splitlines()[0]}): the folder is damaged or was "
-            f"made by an older version; run it again into another folder"
-        ) from error
-
-
-def _named(found: Sequence[_Found]) -> list[Configuration]:
-    """Every configuration with its case and its method, by what differs among all of them."""
-    differing = _differing([own.settings for own in found])
-    in_data = [key for key in differing if key.startswith("data.")]
-    seeds = [_seed(own.values.get("seed", own.settings.get("seed"))) for own in found]
-    splits = [own.settings.get("data.seed") for own in found]
-    if len(set(splits)) > 1:  # splits are seeds too, unless the runs have several of those
-        if len(set(seeds)) == 1:
-            seeds = [_seed(split) for split in splits]
-        else:
-            in_data.append("data.seed")
-    cases = [own.values["part"] if "part" in own.values else _case(own, in_data) for own in found]
-    others = {
-        case: [
-            key
-            for key in _differing([o.settings for o, c in zip(found, cases, strict=True)
-                                   if c == case])
-            if not key.startswith("data.")
-        ]
-        for case in set(cases)
-    }  # fmt: skip
-    return [
-        Configuration(
-            own.named,
-            own.folder,
-            own.number,
-            case,
-            own.values.get("method") or label_of(own.settings, others[case]),
-            seed,
-            own.settings,
-            own.entry,
-            own.entry["data"],
-            own.place,
-            own.digest,
-        )
-        for own, seed, case in zip(found, seeds, cases, strict=True)
-    ]
-
-
-def _seed(value: Any) -> int:
-    try:
-        return int(value)
-    except (TypeError, ValueError):  # from Python it may be missing, or anything
-        return 0
-
-
-def _case(own: _Found, keys: Sequence[str]) -> str:
-    shown = (f"{k.removeprefix('data.')} {own.settings[k]}" for k in keys if k in own.settings)
-    return ", ".join(shown)
-
-
-def _differing(settings: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Keys whose values are not the same everywhere, without seeds."""
-    keys = dict.fromkeys(key for own in settings for key in own)
-    return [
-        key
-        for key in keys
-        if key not in SEEDS and len({repr(own.get(key)) for own in settings}) > 1
-    ]
 
 
 def _with_names(metrics: pa.Table, name: Configuration) -> pa.Table:
@@ -348,28 +210,3 @@ def _with_names(metrics: pa.Table, name: Configuration) -> pa.Table:
     plain = [pa.field(f.name, pa.string()) if pa.types.is_dictionary(f.type) else f
              for f in table.schema]  # fmt: skip
     return table.cast(pa.schema(plain))
-
-
-class Partition(NamedTuple):
-    """Samples of each label that each client has, int[K, L], and what the labels mean."""
-
-    labels: tuple[str, ...]
-    counts: NDArray[np.int64]
-    flipped: NDArray[np.bool_]
-
-
-def read_partition(place: Path) -> Partition | None:
-    """The partition that a run was made on, where it was kept."""
-    path = place / PARTITION
-    if not path.is_file():
-        return None
-    table = _table(path)
-    label = table["label"].combine_chunks()
-    labels = tuple(label.dictionary.to_pylist())
-    rows = table["client"].to_numpy()
-    clients = int(rows.max()) + 1
-    counts = np.zeros((clients, len(labels)), np.int64)
-    counts[rows, label.indices.to_numpy()] = table["samples"].to_numpy()
-    flipped = np.zeros(clients, bool)
-    flipped[rows] = table["flipped"].to_numpy(zero_copy_only=False)
-    return Partition(labels, counts, flipped)

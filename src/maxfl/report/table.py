@@ -209,3 +209,15 @@ def _tex_cell(cell: Cell) -> str:
     if isinstance(cell, str) or mean == "n/a":
         return _tex(mean)
     return f"${mean} \\pm {deviation}$" if deviation else f"${mean}$"
+
+
+def digits_of(metric: str) -> tuple[int, bool]:
+    """How a metric is printed: digits, and whether in per cent."""
+    return (2, False) if metric == "gm_appeal" else (1, True)
+
+
+def narrow(table: Table) -> Table:
+    """Without the column of the data where there is only one case."""
+    if any(row[0] for row in table.rows):
+        return table
+    return table._replace(headings=table.headings[1:], rows=[row[1:] for row in table.rows])

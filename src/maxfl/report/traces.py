@@ -4,15 +4,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from maxfl.errors import InputError
-from maxfl.report.source import Configuration, read_partition
+from maxfl.report.configurations import Configuration
+from maxfl.report.parquet import read_table
+from maxfl.report.partition import read_partition
 
 Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
+
+TraceKey = tuple[str, str, int]
+"""Case, method and seed."""
 
 HISTORY = (
     "round", "client", "train_loss", "test_loss", "test_accuracy", "appeals_held_out", "willing",
@@ -129,10 +132,5 @@ def _since_last(rounds: NDArray[np.int64], clients: int, when: Any, who: Any) ->
 
 
 def _rows(path: Path, number: int, columns: tuple[str, ...]) -> dict[str, Any]:
-    try:
-        table = pq.read_table(path, columns=list(columns), filters=[("configuration", "=", number)])
-    except (OSError, KeyError, pa.ArrowException) as error:
-        raise InputError(
-            f"{path} can't be read ({str(error).splitlines()[0]}): the folder is damaged"
-        ) from error
+    table = read_table(path, columns=list(columns), filters=[("configuration", "=", number)])
     return {name: table[name].to_numpy(zero_copy_only=False) for name in columns}

@@ -18,23 +18,17 @@ from maxfl.files import write_json, write_whole
 from maxfl.partition_figure import partition_figure
 from maxfl.portrait import Portrait
 from maxfl.report.card import cards
-from maxfl.report.content import (
-    Key,
-    Series,
-    all_series,
-    clients_table,
-    comparison_table,
-    final_appeal,
-    kept_and_lost_table,
-    pairs,
-    shown_methods,
-    summary_table,
-)
-from maxfl.report.page import page, temperature, verdicts
+from maxfl.report.content import clients_table, summary_table
+from maxfl.report.page import page
+from maxfl.report.pairing import comparison_table, kept_and_lost_table, pairs
+from maxfl.report.partition import Partition, read_partition
 from maxfl.report.pictures import draw_curves, draw_gaps, draw_states, draw_weights, save
-from maxfl.report.source import Partition, Source, read, read_partition
+from maxfl.report.series import Key, Series, all_series, final_appeal, shown_methods
+from maxfl.report.source import Source, read
 from maxfl.report.table import Table, to_csv, to_latex, to_markdown
 from maxfl.report.traces import Trace, read_trace
+from maxfl.report.verdict import verdicts
+from maxfl.report.weights import temperature
 
 PAGE, CARDS, ABOUT = "report.html", "model-cards.md", "report.json"
 OWN = (PAGE, CARDS, ABOUT, "tables", "figures")

@@ -1,0 +1,185 @@
+// ---- unpacking clients ---------------------------------------------------------------------
+const unpacked = new Map();
+async function unpack(run) {
+  if (unpacked.has(run)) return unpacked.get(run);
+  const letters = atob(run.packed), bytes = new Uint8Array(letters.length);
+  for (let i = 0; i < letters.length; i++) bytes[i] = letters.charCodeAt(i);
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const whole = new Uint8Array(await new Response(stream).arrayBuffer());
+  const E = run.rounds.length, K = run.names.length, size = E * K;
+  const gap = (start) => {
+    const found = new Float32Array(size);
+    for (let k = 0; k < K; k++) {
+      let at = 0;
+      for (let e = 0; e < E; e++) {
+        const i = k * E + e, step = whole[start + i] | (whole[start + size + i] << 8);
+        at = (at + step) & 65535;
+        found[i] = (at > 32767 ? at - 65536 : at) * run.scale;
+      }
+    }
+    return found;
+  };
+  const own = { E, K, flags: whole.subarray(0, size), gap: gap(size), held: gap(3 * size) };
+  unpacked.set(run, own);
+  return own;
+}
+const MET = 1, WILLING = 2, ASKED = 4, JOINED = 8;
+const flag = (own, k, e, bit) => (own.flags[k * own.E + e] & bit) !== 0;
+
+// ---- heat map ------------------------------------------------------------------------------
+const JOINING = [["not asked", "#ffffff"], ["asked, declined", "#f2b56b"], ["asked, took part", "#08306b"]];
+const rgb = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
+let heat = null;
+function orderOf(run) {
+  const by = $("order").value, index = run.names.map((_, k) => k);
+  if (by === "served") return run.order;
+  if (by === "samples") return index.sort((a, b) => run.samples[b] - run.samples[a] || a - b);
+  if (by === "requirement") return index.sort((a, b) => (run.requirement[a] ?? 99) - (run.requirement[b] ?? 99) || a - b);
+  return index;
+}
+function heatmap(own, run) {
+  const order = orderOf(run), layer = $("layer").value, canvas = $("heat");
+  const image = document.createElement("canvas"); image.width = own.E; image.height = own.K;
+  const context = image.getContext("2d"), pixels = context.createImageData(own.E, own.K);
+  const palette = layer === "state" ? D.states.map(rgb) : JOINING.map((j) => rgb(j[1]));
+  order.forEach((k, row) => {
+    for (let e = 0; e < own.E; e++) {
+      const f = own.flags[k * own.E + e];
+      const kind = layer === "state" ? (f & MET ? 0 : 2) + (f & WILLING ? 0 : 1) : f & JOINED ? 2 : f & ASKED ? 1 : 0;
+      const at = 4 * (row * own.E + e); [pixels.data[at], pixels.data[at + 1], pixels.data[at + 2]] = palette[kind]; pixels.data[at + 3] = 255;
+    }
+  });
+  context.putImageData(pixels, 0, 0);
+  heat = { image, order, own, run };
+  const place = $("heat-legend"); place.textContent = "";
+  const entries = layer === "state" ? D.stateNames.map((name, i) => [name, D.states[i]]) : JOINING;
+  for (const [name, hex] of entries) { const s = make(place, "span"); make(s, "i", "", { class: "swatch", style: `background:${hex}` }); make(s, "span", name); }
+  if (layer === "state") make(place, "span", "• asked (where there is room)");
+  const labels = $("heat-rounds"), every = Math.ceil(own.E / 8); labels.textContent = "";
+  run.rounds.forEach((r, e) => { if (e % every === 0) make(labels, "span", r, { style: `left:${(100 * (e + .5) / own.E).toFixed(2)}%` }); });
+  const tall = Math.max(140, Math.min(460, own.K * 4)), ratio = window.devicePixelRatio || 1;
+  canvas.style.height = `${tall}px`; canvas.width = Math.round(canvas.clientWidth * ratio); canvas.height = Math.round(tall * ratio);
+  paintHeat();
+}
+function paintHeat() {
+  if (!heat) return;
+  const canvas = $("heat"), context = canvas.getContext("2d"), { image, own, order, run } = heat;
+  const w = canvas.width / own.E, h = canvas.height / own.K;
+  context.imageSmoothingEnabled = h < 1 || w < 1;
+  context.drawImage(image, 0, 0, canvas.width, canvas.height);
+  const unseen = order.findIndex((k) => !run.seen[k]);
+  if ($("order").value === "served" && unseen > 0) {
+    context.strokeStyle = "#d55e00"; context.setLineDash([6, 4]); context.lineWidth = 2; context.beginPath();
+    context.moveTo(0, unseen * h); context.lineTo(canvas.width, unseen * h); context.stroke(); context.setLineDash([]);
+    context.font = `${Math.round(12 * (window.devicePixelRatio || 1))}px system-ui, sans-serif`;
+    const words = "unseen clients below", width = context.measureText(words).width;
+    context.fillStyle = "rgba(255,255,255,.85)"; context.fillRect(4, unseen * h + 3, width + 8, 18 * (window.devicePixelRatio || 1));
+    context.fillStyle = "#1c2530"; context.fillText(words, 8, unseen * h + 16 * (window.devicePixelRatio || 1));
+  }
+  context.strokeStyle = "#000"; context.lineWidth = 3; context.strokeRect(state.at * w - 1, 0, w + 2, canvas.height);
+  context.strokeStyle = "#fff"; context.lineWidth = 1; context.strokeRect(state.at * w - 1, 0, w + 2, canvas.height);
+  if ($("layer").value === "state" && w >= 4 && h >= 3) {  // dots where there is room for them
+    order.forEach((k, row) => {
+      for (let e = 0; e < own.E; e++) {
+        if (!flag(own, k, e, ASKED)) continue;
+        context.fillStyle = flag(own, k, e, MET) ? "#ffffff" : "#000000";
+        context.beginPath(); context.arc((e + .5) * w, (row + .5) * h, Math.min(w, h, 8) / 3.2, 0, 7); context.fill();
+      }
+    });
+  }
+  if (state.chosen !== null) {
+    const row = order.indexOf(state.chosen);
+    context.strokeStyle = "#e69f00"; context.lineWidth = 3; context.strokeRect(0, row * h - 1, canvas.width, h + 2);
+  }
+}
+function pointAt(event) {
+  const rect = $("heat").getBoundingClientRect(), own = heat.own;
+  const e = Math.max(0, Math.min(own.E - 1, Math.floor((event.clientX - rect.left) / rect.width * own.E)));
+  const row = Math.max(0, Math.min(own.K - 1, Math.floor((event.clientY - rect.top) / rect.height * own.K)));
+  return [e, heat.order[row]];
+}
+function tell(e, k) {
+  const { own, run } = heat, met = flag(own, k, e, MET), gap = own.held[k * own.E + e];
+  const asked = flag(own, k, e, JOINED) ? ", was asked and took part" : flag(own, k, e, ASKED) ? ", was asked and declined" : "";
+  return `Client ${run.names[k]}${run.seen[k] ? "" : " (unseen)"}${run.flipped.includes(k) ? ", with contradicting labels" : ""}, round ${run.rounds[e]}: requirement ${met ? "met" : "not met"} ` +
+    `(held-out gap about ${signed(gap, 2)}), ${flag(own, k, e, WILLING) ? "willing" : "not willing"}${asked}; ${run.samples[k]} training samples.`;
+}
+
+// ---- weights and gaps ----------------------------------------------------------------------
+const weight = (gap, T) => { const e = Math.exp(-Math.abs(gap) / T); return e / ((1 + e) * (1 + e)); };
+let weights = null;
+function rangeOf(values) {  // nearly all values, and a little on either side of 0
+  const sorted = Float32Array.from(values).sort(), at = (share) => sorted[Math.floor((sorted.length - 1) * share)] || 0;
+  return [Math.max(-12, Math.min(-1, at(.01))), Math.min(12, Math.max(1, at(.99)))];
+}
+const within = (value, [low, high]) => Math.max(low, Math.min(high, value));
+function weightChart(own, run) {
+  const method = theCase().methods[run.method];
+  const range = rangeOf(own.gap);
+  const f = frame($("chart-weights"), { x: range, y: [0, .26], xLabel: "gap on training data, F(w) − ρ", label: "weight over gap" });
+  draw(f.svg, "line", { x1: f.x(0), x2: f.x(0), y1: f.top, y2: f.height - f.bottom, stroke: "#56616e", "stroke-dasharray": "2 3" });
+  draw(f.svg, "text", { x: f.x(0) - 6, y: f.top - 8, "text-anchor": "end" }, "met");
+  draw(f.svg, "text", { x: f.x(0) + 6, y: f.top - 8 }, "not met");
+  const line = draw(f.svg, "path", { fill: "none", stroke: "#56616e", "stroke-width": 1.4 });
+  const dots = [];
+  for (let k = 0; k < own.K; k++) {
+    if (!run.seen[k]) continue;
+    const dot = draw(f.svg, "circle", { r: 4.5, "stroke-width": 1.4, class: "client", "data-client": k });
+    draw(dot, "title", {}, `client ${run.names[k]}`);
+    dot.addEventListener("click", () => choose(k));
+    dots.push([k, dot]);
+  }
+  weights = { f, line, dots, range, own, run };
+  $("weights-title").textContent = "Weight q over the gap, seen clients";
+  $("weights-hint").textContent = (method.weighted ? "The weight that clients report to the server. " : `${method.name} does not use this weight; it is what MaxFL would give. `) +
+    "Place and weight are by training data; filled: requirement met on held-out data, hollow: not met. Clients beyond an edge are shown at it.";
+}
+function moveClients() {
+  const { f, line, dots, range, own, run } = weights, T = run.temperature[state.at];
+  let path = "M";
+  for (let i = 0; i <= 240; i++) { const g = range[0] + (range[1] - range[0]) * i / 240; path += `${i ? "L" : ""}${f.x(g).toFixed(1)} ${f.y(weight(g, T)).toFixed(1)}`; }
+  line.setAttribute("d", path);
+  for (const [k, dot] of dots) {
+    const gap = within(own.gap[k * own.E + state.at], range), met = flag(own, k, state.at, MET);
+    dot.setAttribute("cx", f.x(gap).toFixed(1)); dot.setAttribute("cy", f.y(weight(gap, T)).toFixed(1));
+    dot.setAttribute("fill", met ? "#08306b" : "#ffffff"); dot.setAttribute("fill-opacity", met ? .75 : .4);
+    dot.setAttribute("stroke", k === state.chosen ? "#e69f00" : met ? "#08306b" : "#b5561b"); dot.setAttribute("stroke-width", k === state.chosen ? 4 : 1.4);
+  }
+}
+function gapChart() {
+  // Bins that end at 0, so that none holds clients of both kinds.
+  const { own, run } = weights, [low, high] = rangeOf(own.held), step = (high - low) / 24;
+  const first = Math.ceil(-low / step), bins = first + Math.ceil(high / step), counts = new Array(bins).fill(0);
+  for (let k = 0; k < own.K; k++) {
+    if (!run.seen[k] || run.liars.includes(k)) continue;
+    const bin = Math.floor(own.held[k * own.E + state.at] / step), met = flag(own, k, state.at, MET);
+    counts[met ? within(first + bin, [0, first - 1]) : within(first + bin, [first, bins - 1])]++;
+  }
+  const most = Math.max(5, ...counts);
+  const f = frame($("chart-gaps"), { x: [-first * step, (bins - first) * step], y: [0, most], xLabel: "gap on held-out data", label: "clients by gap" });
+  const pattern = draw(draw(f.svg, "defs"), "pattern", { id: "hatch", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" });
+  draw(pattern, "rect", { width: 6, height: 6, fill: "#fdf1e0" }); draw(pattern, "line", { x1: 0, x2: 0, y1: 0, y2: 6, stroke: "#b5561b", "stroke-width": 3 });
+  counts.forEach((count, i) => {
+    const from = f.x((i - first) * step), to = f.x((i + 1 - first) * step), met = i < first;
+    if (count) draw(draw(f.svg, "rect", { x: from + .5, width: to - from - 1, y: f.y(count), height: f.height - f.bottom - f.y(count),
+      fill: met ? "#08306b" : "url(#hatch)", stroke: met ? "none" : "#b5561b" }), "title", {}, `${count} clients`);
+  });
+  draw(f.svg, "line", { x1: f.x(0), x2: f.x(0), y1: f.top, y2: f.height - f.bottom, stroke: "#1c2530", "stroke-dasharray": "2 3" });
+  draw(f.svg, "text", { x: f.left - 36, y: f.top - 10 }, "clients");
+}
+function atRound() {
+  const { own, run } = weights; let met = 0, willing = 0, count = 0;
+  for (let k = 0; k < own.K; k++) {
+    if (!run.seen[k] || run.liars.includes(k)) continue;
+    count++; met += flag(own, k, state.at, MET); willing += flag(own, k, state.at, WILLING);
+  }
+  moveClients(); gapChart(); paintHeat();
+  $("round-shown").textContent = run.rounds[state.at];
+  $("round").value = state.at; $("round").setAttribute("aria-valuetext", `round ${run.rounds[state.at]}`);
+  $("round-readout").textContent = `After round ${run.rounds[state.at]}: the model meets the requirement of ${met} of ${count} seen clients; ${willing} would take part in the next round.`;
+}
+function choose(k) {
+  state.chosen = state.chosen === k ? null : k;
+  if (state.chosen !== null) $("heat-readout").textContent = tell(state.at, k);
+  atRound(); markRows(); partition();
+}

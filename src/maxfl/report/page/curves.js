@@ -1,0 +1,64 @@
+// ---- curves over rounds --------------------------------------------------------------------
+function curve(id, metric, percent) {
+  const place = $(id);
+  const found = theCase().curves.find((c) => c.metric === metric && c.clients === state.group);
+  if (!found) { place.textContent = ""; make(place, "p", `There are no ${state.group} clients in these runs.`, { class: "empty" }); return; }
+  const last = Math.max(...found.lines.map((l) => l.rounds[l.rounds.length - 1]));
+  const format = percent ? (v) => `${Math.round(v * 100)} %` : short;
+  const f = frame(place, { x: [0, last || 1], y: [0, 1], xLabel: "communication rounds", label: `${metric} over rounds`, format });
+  if (theCase().start) {
+    draw(f.svg, "line", { x1: f.x(theCase().start), x2: f.x(theCase().start), y1: f.top, y2: f.height - f.bottom, stroke: "#56616e", "stroke-dasharray": "2 3" });
+    const late = theCase().start > last / 2;
+    draw(f.svg, "text", { x: f.x(theCase().start) + (late ? -4 : 4), y: f.top + 10, "text-anchor": late ? "end" : "start" }, "clients may leave from here");
+  }
+  const lines = found.lines.map((line) => {
+    const columns = line.rounds.map((_, e) => line.values.map((s) => s[e]));
+    const known = (of) => (c) => (c.includes(null) ? null : of(c));
+    return { ...line, mean: columns.map(known(mean)), spread: columns.map(known(deviation)) };
+  });
+  for (const line of lines) {
+    const there = line.rounds.map((r, e) => [r, line.mean[e], line.spread[e]]).filter((p) => p[1] !== null);
+    if (line.values.length > 1) {
+      const clip = (v) => Math.min(1, Math.max(0, v));
+      const up = there.map(([r, m, s]) => `${f.x(r)} ${f.y(clip(m + s))}`), down = there.map(([r, m, s]) => `${f.x(r)} ${f.y(clip(m - s))}`).reverse();
+      draw(f.svg, "path", { d: `M${up.concat(down).join("L")}Z`, fill: colour(line.method), opacity: .14 });
+    }
+    draw(f.svg, "path", { d: "M" + there.map(([r, m]) => `${f.x(r).toFixed(1)} ${f.y(m).toFixed(1)}`).join("L"), fill: "none",
+      stroke: colour(line.method), "stroke-width": 2.2, "stroke-dasharray": DASHES[line.method % 8], "stroke-linejoin": "round" });
+    const every = Math.max(1, Math.floor(there.length / 6));
+    there.forEach(([r, m], e) => { if ((e + line.method) % every === 0) shape(f.svg, SHAPES[line.method % 8], f.x(r), f.y(m), 4, { fill: colour(line.method) }); });
+  }
+  const every = [...new Set(lines.flatMap((l) => l.rounds))];
+  const cursor = draw(f.svg, "line", { y1: f.top, y2: f.height - f.bottom, stroke: "#1c2530", "stroke-width": 1, visibility: "hidden" });
+  const box = make(place, "p", "", { class: "readout" });
+  const tellAt = (near) => {
+    box.textContent = `Round ${near}: ` + lines.map((l) => {
+      const e = l.rounds.indexOf(near);
+      if (e < 0 || l.mean[e] === null) return null;
+      const n = (v) => (percent ? printed(100 * v, 1) : printed(v, 2));
+      return `${theCase().methods[l.method].name} ${n(l.mean[e])}${l.values.length > 1 ? " ± " + n(l.spread[e]) : ""}${percent ? " %" : ""}`;
+    }).filter(Boolean).join("; ");
+  };
+  const show = (event) => {
+    const rect = f.svg.getBoundingClientRect(), at = (event.clientX - rect.left) / rect.width * f.width;
+    const round = Math.max(0, Math.min(last, (at - f.left) / (f.width - f.left - f.right) * last));
+    const near = every.reduce((a, b) => (Math.abs(b - round) < Math.abs(a - round) ? b : a));
+    cursor.setAttribute("x1", f.x(near)); cursor.setAttribute("x2", f.x(near)); cursor.setAttribute("visibility", "visible");
+    tellAt(near);
+  };
+  tellAt(last);
+  f.svg.addEventListener("pointermove", show); f.svg.addEventListener("pointerdown", show);
+}
+function legend() {
+  const place = $("legend"); place.textContent = "";
+  theCase().methods.forEach((m, i) => {
+    const entry = make(place, "span"), svg = draw(entry, "svg", { viewBox: "0 0 40 14", "aria-hidden": "true" });
+    draw(svg, "line", { x1: 0, x2: 40, y1: 7, y2: 7, stroke: colour(i), "stroke-width": 2.4, "stroke-dasharray": DASHES[i % 8] });
+    shape(svg, SHAPES[i % 8], 20, 7, 4.5, { fill: colour(i) });
+    make(entry, "span", m.name);
+  });
+}
+function curves() {
+  $("about-data").textContent = theCase().data;
+  legend(); curve("chart-appeal", "gm_appeal", false); curve("chart-accuracy", "test_accuracy", true);
+}

@@ -1,0 +1,74 @@
+// ---- choosing ------------------------------------------------------------------------------
+function options(select, entries, chosen) {
+  select.textContent = "";
+  for (const [value, name] of entries) make(select, "option", name, { value });
+  if (chosen !== undefined) select.value = chosen;
+}
+async function chooseRun() {
+  const here = theCase(), method = Number($("method").value), own = here.runs.filter((r) => r.method === method);
+  const seed = own.find((r) => String(r.seed) === $("seed").value) || own[0];
+  options($("seed"), own.map((r) => [r.seed, r.seed]), seed.seed);
+  const before = state.run; state.run = seed;
+  const data = await unpack(seed);
+  if (state.run !== seed) return;
+  if (!before || before.rounds.length !== seed.rounds.length) state.at = data.E - 1;
+  if (!before || before.names.length !== seed.names.length || before.seed !== seed.seed) state.chosen = null;
+  $("round").max = data.E - 1; everything = false;
+  heatmap(data, seed); weightChart(data, seed); atRound(); everyone(); partition();
+}
+async function chooseCase() {
+  state.case = Number($("case").value);
+  const here = theCase(), shown = [...new Set(here.runs.map((r) => r.method))];
+  state.run = null; curves();
+  const entries = shown.map((i) => [i, here.methods[i].name]);
+  for (const section of document.querySelectorAll(".needs-clients")) {
+    let empty = section.querySelector(":scope > .none");
+    if (!empty) { empty = make(section, "p", "Single clients of these results are not in this page.", { class: "empty none" }); }
+    empty.hidden = shown.length > 0;
+    for (const child of section.children) if (child !== empty && child.tagName !== "H2") child.hidden = !shown.length;
+  }
+  if (!shown.length) return;
+  const best = shown.map((i) => [i, mean(here.curves[0].lines.find((l) => l.method === i).values.map((s) => s[s.length - 1] ?? 0))]).sort((p, q) => q[1] - p[1]);
+  options($("method"), entries, best[0][0]); options($("pair-a"), entries, best[0][0]);
+  options($("pair-b"), entries, shown.find((i) => i !== best[0][0]));
+  options($("pair-seed"), here.runs.filter((r) => r.method === shown[0]).map((r) => [r.seed, r.seed]));
+  await chooseRun(); await keptAndLost();
+}
+
+// ---- start ---------------------------------------------------------------------------------
+for (const table of document.querySelectorAll("#figures table.sortable")) sortable(table);
+options($("case"), D.cases.map((c, i) => [i, c.name || c.data]));
+document.querySelector(".cases").hidden = D.cases.length < 2;
+$("case").addEventListener("change", chooseCase);
+for (const radio of document.querySelectorAll("input[name=group]")) radio.addEventListener("change", () => { state.group = radio.value; curves(); });
+$("method").addEventListener("change", chooseRun);
+$("seed").addEventListener("change", chooseRun);
+$("round").addEventListener("input", () => { state.at = Number($("round").value); atRound(); });
+for (const id of ["layer", "order"]) $(id).addEventListener("change", () => { const own = unpacked.get(state.run); if (own) { heatmap(own, state.run); partition(); } });
+for (const id of ["pair-a", "pair-b", "pair-seed"]) $(id).addEventListener("change", keptAndLost);
+$("find").addEventListener("input", everyone);
+$("which").addEventListener("change", everyone);
+$("more").addEventListener("click", () => { everything = true; everyone(); });
+$("heat").addEventListener("pointermove", (event) => { if (heat) $("heat-readout").textContent = tell(...pointAt(event)); });
+$("heat").addEventListener("click", (event) => { const [e, k] = pointAt(event); state.at = e; state.chosen = null; choose(k); });
+$("heat").addEventListener("keydown", (event) => {
+  const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+  if (step) { state.at = Math.max(0, Math.min(heat.own.E - 1, state.at + step)); atRound(); event.preventDefault(); }
+});
+let playing = null;
+function stop() { clearInterval(playing); playing = null; $("play").textContent = "Play"; $("play").setAttribute("aria-pressed", "false"); }
+$("play").addEventListener("click", () => {
+  if (playing) return stop();
+  if (state.at >= weights.own.E - 1) state.at = 0;
+  $("play").textContent = "Stop"; $("play").setAttribute("aria-pressed", "true");
+  playing = setInterval(() => { if (state.at >= weights.own.E - 1) return stop(); state.at++; atRound(); }, Math.max(40, 6000 / weights.own.E));
+});
+let waiting = null, lastWidth = window.innerWidth;
+window.addEventListener("resize", () => {
+  if (window.innerWidth === lastWidth) return;
+  lastWidth = window.innerWidth; clearTimeout(waiting);
+  waiting = setTimeout(() => { curves(); const own = unpacked.get(state.run); if (own) { heatmap(own, state.run); weightChart(own, state.run); atRound(); partition(); } }, 150);
+});
+chooseCase().then(() => document.body.setAttribute("data-ready", "yes")).catch((error) => {
+  $("notes").appendChild(make(null, "li", `Charts of single clients can't be drawn in this browser (${error.message}): use a newer one. The tables are complete.`));
+});

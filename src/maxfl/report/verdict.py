@@ -1,0 +1,53 @@
+"""What an owner of a federation wants to know first, in words."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from maxfl.report.pairing import Standing, standing
+from maxfl.report.series import Key, Series
+from maxfl.report.source import Source
+from maxfl.report.table import Figure
+
+
+def verdicts(source: Source, series: Mapping[Key, Series]) -> list[str]:
+    """A sentence or two on every case."""
+    lines = []
+    for case in source.cases:
+        found = standing(source, series, case)
+        if found.ranked:
+            words = _verdict(found, max(len(source.of(case, m)) for m in source.methods(case)))
+            lines.append(f"{case}: {words}." if case else f"{words}.")
+    return lines
+
+
+def _verdict(found: Standing, seeds: int) -> str:
+    best, values = found.ranked[0]
+    shares = [f"{method} {_share(own)}" for method, own in found.ranked]
+    on = f" (on the {len(found.seeds)} of {seeds} seeds that all have)"
+    on = on if 0 < len(found.seeds) < seeds else ""
+    if len(found.ranked) == 1:
+        return f"The model meets the requirement of {_share(values)} of the clients that can train"
+    if not found.seeds:
+        return (
+            "These methods never met the same clients, so none can be said to be ahead. Share of "
+            f"clients whose requirement is met: {_listed(shares)}"
+        )
+    if not found.ahead:
+        return (
+            f"{best} and {found.ranked[1][0]} are no further apart than seeds differ. Share of "
+            f"clients whose requirement is met{on}: {_listed(shares)}"
+        )
+    return (
+        f"{best} satisfies the most clients{on}: it meets the requirement of {_share(values)} of "
+        f"those that can train. The others: {_listed(shares[1:])}"
+    )
+
+
+def _listed(shares: Sequence[str]) -> str:
+    more = f", and {len(shares) - 4} more" if len(shares) > 4 else ""
+    return "; ".join(shares[:4]) + more
+
+
+def _share(values: Any) -> str:
+    mean, deviation = Figure.of(values, 0, percent=True).printed
+    return f"{mean} % (± {deviation} over {len(values)} seeds)" if deviation else f"{mean} %"
