@@ -9,8 +9,9 @@ from safetensors.numpy import load_file
 
 import maxfl
 import oracle
-from maxfl.curves import read_curves
 from maxfl.history import READINGS
+from maxfl.report.series import Key, all_series
+from maxfl.report.source import read
 from maxfl.runs import run
 
 TRAINING = maxfl.Training(
@@ -136,8 +137,13 @@ def test_the_summary_agrees_with_the_history(finished):
     assert accuracy == pytest.approx(history.accuracy("seen")[1, -1], abs=1e-6)
 
 
-def test_curves_from_the_file_agree_with_the_history(finished):
+def test_curves_from_the_files_agree_with_the_history(finished):
     history, folder = finished
-    curves = read_curves(folder / "history.parquet", ["both", "both"])["both"]
-    np.testing.assert_allclose(curves.appeal, history.gm_appeal("seen"), atol=1e-6)
-    np.testing.assert_allclose(curves.unseen_accuracy, history.accuracy("unseen"), atol=1e-6)
+    source = read([folder])
+    (method,) = source.methods("")
+    series = all_series(source)
+    appeal = series[Key("", method, "seen", "global", "gm_appeal")]
+    accuracy = series[Key("", method, "unseen", "global", "test_accuracy")]
+    np.testing.assert_array_equal(appeal.rounds, history.rounds)
+    np.testing.assert_allclose(appeal.values, history.gm_appeal("seen"), atol=1e-6)
+    np.testing.assert_allclose(accuracy.values, history.accuracy("unseen"), atol=1e-6)

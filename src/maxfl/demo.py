@@ -5,10 +5,11 @@ from importlib.resources import files
 from pathlib import Path
 
 from maxfl.config import override_all, parse_setting
-from maxfl.curves import read_curves
-from maxfl.figures import draw_curves
 from maxfl.files import read_json
 from maxfl.folders import SUMMARY
+from maxfl.report.pictures import draw_curves
+from maxfl.report.series import all_series
+from maxfl.report.source import read
 from maxfl.settings import RunConfig
 from maxfl.sweep import expand, refuse_swept, run_sweep
 from maxfl.terminal import bars, console, show_summary
@@ -42,12 +43,25 @@ def run_demo(folder: Path, settings: list[str], *, resume: bool = False) -> None
     show_summary(labelled, title)
     figure = folder / "demo.png"
     title = f"{entries[0]['data']}: {setting}"
-    draw_curves(read_curves(folder / "history.parquet", names), figure, title, start)
+    _draw(folder, figure, title, start)
     console.print(
         f"Figure: {figure}\nHow the setting was chosen, and where the advantage vanishes: "
         "docs/demo.md",
         soft_wrap=True,
     )
+
+
+def _draw(folder: Path, path: Path, title: str, start: int | None) -> None:
+    """The report's curves, with the demo's names of the methods."""
+    source = read([folder])
+    names = {
+        own.method: LABELS[own.entry["values"]["algorithm.name"],
+                           own.entry["values"].get("algorithm.temperature")]
+        for own in source.configurations
+    }  # fmt: skip
+    series = {k._replace(method=names[k.method]): own for k, own in all_series(source).items()}
+    drawn = draw_curves(series, "", list(names.values()), start=start, title=title)
+    drawn.savefig(path, dpi=150)
 
 
 def describe_setting(config: RunConfig) -> tuple[str, int | None]:

@@ -142,3 +142,14 @@ def _told_apart(named: Sequence[Configuration]) -> list[Configuration]:
         numbered = f"{own.method}, configuration {own.number}"
         found.append(own._replace(method=numbered) if len(alike) > 1 else own)
     return found
+
+
+def leaving_from(shown: Sequence[Configuration]) -> int | None:
+    """Round after which clients may leave, if it is the same for all of them."""
+    found = {
+        own.settings.get("participation.start")
+        if own.settings.get("participation.rule", "everyone") != "everyone"
+        else None
+        for own in shown
+    }
+    return found.pop() if len(found) == 1 else None

@@ -11,7 +11,7 @@ import numpy as np
 
 from maxfl.figures import COLOURS
 from maxfl.report.card import Section, sections
-from maxfl.report.configurations import Configuration
+from maxfl.report.configurations import Configuration, leaving_from
 from maxfl.report.names import NAME
 from maxfl.report.pack import Choice, choose
 from maxfl.report.pairing import Pair
@@ -109,19 +109,8 @@ def _case(
             for p in compared
             if p.case == case
         ],
-        "start": _start([source.of(case, m)[0].settings for m in methods]),
+        "start": leaving_from([source.of(case, m)[0] for m in methods]),
     }
-
-
-def _start(settings: Sequence[Mapping[str, Any]]) -> int | None:
-    """Round after which clients may leave, if it is the same for all methods."""
-    found = {
-        own.get("participation.start")
-        if own.get("participation.rule", "everyone") != "everyone"
-        else None
-        for own in settings
-    }
-    return found.pop() if len(found) == 1 else None
 
 
 def _curves(

@@ -35,8 +35,19 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     return paths
 
 
-def draw_curves(series: Mapping[Key, Series], case: str, methods: Sequence[str]) -> Figure:
-    """GM-Appeal and accuracy over rounds: means, and bands of one deviation over seeds."""
+def draw_curves(
+    series: Mapping[Key, Series],
+    case: str,
+    methods: Sequence[str],
+    *,
+    start: int | None = None,
+    title: str = "",
+) -> Figure:
+    """GM-Appeal and accuracy over rounds: means, bands of one deviation, and every seed.
+
+    ``start`` is the round after which clients may leave. Single seeds are thin lines, since a mean
+    can hide two fates.
+    """
     groups = [g for g in ("seen", "unseen")
               if any((k.case, k.clients) == (case, g) for k in series)]  # fmt: skip
     rows = (("gm_appeal", "GM-Appeal", 1.0), ("test_accuracy", "Test accuracy, %", 100.0))
@@ -54,10 +65,18 @@ def draw_curves(series: Mapping[Key, Series], case: str, methods: Sequence[str])
                 if column == 0:
                     axis.set_ylabel(label)
                 axis.set_ylim(0, scale)
+                if start is not None:
+                    axis.axvline(start, color="0.4", lw=0.8, ls=":")
                 if row == 1:
                     axis.set_xlabel("Communication rounds")
-        handles, names = axes[0, 0].get_legend_handles_labels()
-        _legend(figure, handles, names)
+        if start is not None:
+            axes[0, 0].annotate(
+                "clients may leave from here", (start, 0.97), (4, 0), textcoords="offset points",
+                fontsize=8, color="0.35", va="top",
+            )  # fmt: skip
+        _legend(figure, *axes[0, 0].get_legend_handles_labels())
+        if title:
+            figure.suptitle(textwrap.fill(title, 110), x=0.01, ha="left", fontsize=11)
     return figure
 
 
@@ -68,6 +87,7 @@ def _band(axis: Any, own: Series, scale: float, method: str, i: int) -> None:
         markevery=(i, max(1, len(mean) // 6)),
     )  # fmt: skip
     if len(own.values) > 1:
+        axis.plot(own.rounds, own.values.T * scale, color=line_style(i)["color"], lw=0.5, alpha=0.4)
         spread = own.values.std(0, ddof=1) * scale
         axis.fill_between(own.rounds, mean - spread, mean + spread, alpha=0.15, lw=0,
                           color=line_style(i)["color"])  # fmt: skip

@@ -18,6 +18,7 @@ from maxfl.files import write_json, write_whole
 from maxfl.partition_figure import partition_figure
 from maxfl.portrait import Portrait
 from maxfl.report.card import cards
+from maxfl.report.configurations import leaving_from
 from maxfl.report.content import clients_table, summary_table
 from maxfl.report.page import page
 from maxfl.report.pairing import comparison_table, kept_and_lost_table, pairs
@@ -140,8 +141,9 @@ def _draw(folder: Path, source: Source, series: dict[Key, Series], traces: Trace
     for number, case in enumerate(source.cases):
         ending = f"-{number + 1}" if len(source.cases) > 1 else ""
         methods = shown_methods(source, series, case)
-        save(draw_curves(series, case, methods), folder, f"curves{ending}")
         first = {m: source.of(case, m)[0] for m in methods}
+        start = leaving_from(list(first.values()))
+        save(draw_curves(series, case, methods, start=start), folder, f"curves{ending}")
         own = {m: traces[case, m, c.seed] for m, c in first.items() if (case, m, c.seed) in traces}
         if not own:
             continue
