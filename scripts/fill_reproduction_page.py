@@ -53,7 +53,10 @@ def _made(experiment: Experiment, outcome: Outcome) -> str:
     lines = [f"- {line}.\n" for line in outcome.troubles(shown)]
     lines += [f"- Chosen for {part}: {_points(own)}.\n" for part, own in about["chosen"].items()
               if part in shown and any(own.values())]  # fmt: skip
-    study = f"the study {experiment.study.name} took {about['seconds']:.0f} s"
+    times = about.get("times", {})
+    each = "; ".join(f"{parts}: {seconds:.0f} s" for parts, seconds in times.items())
+    each = f" ({each})" if len(times) > 1 else ""
+    study = f"the study {experiment.study.name} took {about['seconds']:.0f} s{each}"
     scale = about["scale"].capitalize()
     return "".join([*lines, f"\n{scale}; {study} on {about['device']}, JAX {about['jax']}.\n"])
 

@@ -58,6 +58,7 @@ def _merged(before: Path, new: Path, about: dict) -> pa.Table:
 
 def _together(before: dict | None, new: dict) -> dict:
     """The newer run's machine; both runs' parts, choices and notes; the sum of their times."""
+    new = {**new, "times": {", ".join(new["data"]): new["seconds"]}}
     if before is None or not set(before["data"]) - set(new["data"]):
         return new
     others = {part: v for part, v in before["data"].items() if part not in new["data"]}
@@ -65,6 +66,7 @@ def _together(before: dict | None, new: dict) -> dict:
     return {
         **new,
         "seconds": new["seconds"] + before["seconds"],
+        "times": {**before["times"], **new["times"]},
         "data": {**others, **new["data"]},
         "data_notes": {**{p: before["data_notes"][p] for p in others}, **new["data_notes"]},
         "chosen": {**{p: before["chosen"][p] for p in others}, **new["chosen"]},

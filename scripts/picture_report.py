@@ -1,4 +1,4 @@
-"""Take the picture of the report's page that README shows.
+"""Take the picture of the report's page that docs/reports.md shows.
 
 maxfl demo --out runs/demo && maxfl report runs/demo
 python scripts/picture_report.py runs/demo/report/report.html

@@ -9,11 +9,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxfl.files import write_json
+from maxfl.errors import InputError
+from maxfl.files import read_json, write_json
 from maxfl.history import History
 from maxfl.simulation import Progress
 
@@ -24,6 +25,48 @@ LEAST_SECONDS = 0.5
 """Between two writings, if nothing was measured."""
 
 
+class State(NamedTuple):
+    """What progress.json holds.
+
+    Attributes:
+        pid: The process at work.
+        host: Its machine.
+        began: When it began, in seconds since 1970.
+        at: When this was written.
+        stage: What it is doing; "rounds" when it trains.
+        done: How much of the stage is done.
+        total: How much there is to do.
+        first: Rounds that were done before this process.
+        stopped: Why it ended before its end, as far as it could say.
+        configurations: What is special about each.
+        latest: Each one's means over the seen clients, as measured last.
+        trail: Means over the seen clients and all configurations, round by round.
+    """
+
+    pid: int
+    host: str
+    began: float
+    at: float
+    configurations: list[dict[str, Any]]
+    stage: str = "starting"
+    done: int = 0
+    total: int = 0
+    first: int = 0
+    stopped: str | None = None
+    latest: list[dict[str, float | None]] = []  # noqa: RUF012 (a NamedTuple, never changed)
+    trail: dict[str, list[float | None]] = {}  # noqa: RUF012
+
+
+def read_state(folder: Path) -> State:
+    """What the run in a folder says of itself."""
+    try:
+        return State(**read_json(folder / PROGRESS))
+    except TypeError as error:
+        raise InputError(
+            f"{folder / PROGRESS} is not as this version writes it: {error}"
+        ) from error
+
+
 class Live:
     """The progress file of a run folder."""
 
@@ -31,29 +74,18 @@ class Live:
         self, folder: Path, values: Sequence[Mapping[str, Any]], inner: Progress | None
     ) -> None:
         self._path, self._inner = folder / PROGRESS, inner
-        self._last = 0.0
-        self._content: dict[str, Any] = {
-            "pid": os.getpid(),
-            "host": socket.gethostname(),
-            "began": time.time(),
-            "at": time.time(),
-            "stage": "starting",
-            "done": 0,
-            "total": 0,
-            "first": 0,
-            "stopped": None,
-            "configurations": [dict(chosen) for chosen in values],
-            "latest": [],
-            "trail": {"round": [], **{name: [] for name in TRAIL}},
-        }
+        now = time.time()
+        self.state = State(
+            os.getpid(), socket.gethostname(), now, now, [dict(chosen) for chosen in values]
+        )
 
     def report(self, stage: str, done: int, total: int) -> None:
         """A progress callback that notes the stage and passes it on."""
         if stage == "resumed":
-            self._content["first"] = done
+            self.state = self.state._replace(first=done)
         else:
-            self._content |= {"stage": stage, "done": done, "total": total}
-        if time.time() - self._last > LEAST_SECONDS or stage == "rounds":
+            self.state = self.state._replace(stage=stage, done=done, total=total)
+        if stage == "rounds" or time.time() - self.state.at > LEAST_SECONDS:
             self._write()
         if self._inner:
             self._inner(stage, done, total)
@@ -61,14 +93,14 @@ class Live:
     def measured(self, history: History) -> None:
         """Note means over the seen clients of some more rounds."""
         metrics = history.metrics("seen")
-        trail = self._content["trail"]
-        trail["round"] += history.rounds.tolist()
-        for name in TRAIL:
-            trail[name] += [_number(v) for v in metrics[name].mean(0)]
-        latest = zip(*(metrics[name][:, -1] for name in TRAIL), strict=True)
-        self._content["latest"] = [
-            dict(zip(TRAIL, map(_number, own), strict=True)) for own in latest
-        ]
+        more = {"round": history.rounds.tolist()}
+        more |= {name: [_number(v) for v in metrics[name].mean(0)] for name in TRAIL}
+        before = self.state.trail
+        rows = zip(*(metrics[name][:, -1] for name in TRAIL), strict=True)
+        self.state = self.state._replace(
+            trail={name: before.get(name, []) + own for name, own in more.items()},
+            latest=[dict(zip(TRAIL, map(_number, own), strict=True)) for own in rows],
+        )
 
     @contextmanager
     def telling(self) -> Iterator[None]:
@@ -76,7 +108,8 @@ class Live:
         try:
             yield
         except BaseException as error:
-            self._content["stopped"] = str(error).split("\n")[0] or type(error).__name__
+            why = str(error).split("\n")[0] or type(error).__name__
+            self.state = self.state._replace(stopped=why)
             with suppress(OSError):  # such as the full disk that ended it
                 self._write()
             raise
@@ -86,8 +119,8 @@ class Live:
         self._path.unlink(missing_ok=True)
 
     def _write(self) -> None:
-        self._last = self._content["at"] = time.time()
-        write_json(self._path, self._content)
+        self.state = self.state._replace(at=time.time())
+        write_json(self._path, self.state._asdict())
 
 
 def _number(value: Any) -> float | None:

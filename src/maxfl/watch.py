@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from maxfl.errors import InputError
 from maxfl.files import read_json
 from maxfl.folders import EXPERIMENT, SUMMARY
-from maxfl.live import PROGRESS
+from maxfl.live import PROGRESS, State, read_state
 from maxfl.report.names import label_of
 
 
@@ -79,39 +79,39 @@ def _run(folder: Path) -> Look:
     if not (folder / PROGRESS).is_file():
         return _waiting("the run has not begun, or stopped before its first sign of life")
     try:
-        now = read_json(folder / PROGRESS)
+        now = read_state(folder)
     except InputError:
         if (folder / SUMMARY).is_file():  # it was finished in this very moment
             return _run(folder)
         raise
-    silent = max(0.0, time.time() - now["at"])
-    known = now["stage"] == "rounds"
-    labels = map(_label, now["configurations"])
+    silent = max(0.0, time.time() - now.at)
+    known = now.stage == "rounds"
+    labels = map(_label, now.configurations)
     return Look(
-        "training" if known else now["stage"],
-        now["done"] if known else 0.0,
-        now["total"] if known else 0.0,
-        _left(now) if known and now["stopped"] is None and _alive(now) is not False else None,
+        "training" if known else now.stage,
+        now.done if known else 0.0,
+        now.total if known else 0.0,
+        _left(now) if known and now.stopped is None and _alive(now) is not False else None,
         False,
-        _alive(now) if now["stopped"] is None else False,
-        now["stopped"],
+        _alive(now) if now.stopped is None else False,
+        now.stopped,
         silent,
-        list(zip(labels, now["latest"], strict=False)),
-        now["trail"],
+        list(zip(labels, now.latest, strict=False)),
+        now.trail,
     )
 
 
-def _left(now: dict[str, Any]) -> float | None:
+def _left(now: State) -> float | None:
     """Seconds left at the pace since this process began to train."""
-    done = now["done"] - now["first"]
-    return (now["at"] - now["began"]) / done * (now["total"] - now["done"]) if done > 0 else None
+    done = now.done - now.first
+    return (now.at - now.began) / done * (now.total - now.done) if done > 0 else None
 
 
-def _alive(now: dict[str, Any]) -> bool | None:
-    if now["host"] != socket.gethostname():
+def _alive(now: State) -> bool | None:
+    if now.host != socket.gethostname():
         return None
     try:
-        os.kill(now["pid"], 0)
+        os.kill(now.pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
@@ -155,8 +155,8 @@ def _pace(places: list[Path], done: float, total: float) -> float | None:
             spent += read_json(place / SUMMARY).get("seconds", 0.0)
         elif (place / PROGRESS).is_file():
             with suppress(InputError):  # it may be finished by now
-                now = read_json(place / PROGRESS)
-                spent += now["at"] - now["began"]
+                now = read_state(place)
+                spent += now.at - now.began
     return spent / done * (total - done) if done > 0 else None
 
 

@@ -18,7 +18,7 @@ def loss(message: Message, context: Context) -> float:
 
 def requirement(message: Message, context: Context) -> float:
     data, _ = task.load(context.node_config["partition-id"])
-    return task.loss(task.train(task.init(), data, steps=5), data)
+    return task.loss(task.train(task.init(), data, steps=3), data)
 
 
 app = ClientApp(mods=[appeal_mod(loss, requirement)])
