@@ -110,8 +110,8 @@ def test_the_command_shows_panels_and_touches_nothing(tmp_path, capsys):
 def test_watching_a_real_run_until_it_ends(tmp_path):
     config = tmp_path / "run.toml"
     config.write_text(
-        '[data]\nsource = "fashion-mnist-12k"\nclients = 4\nsamples = 20\n[training]\nrounds = 40\n'
-        "cohort = 2\nlocal_steps = 2\nblock = 2\n[requirement]\nsteps = 2\n"
+        '[data]\nsource = "fashion-mnist-12k"\nclients = 4\nsamples = 20\n[training]\n'
+        "rounds = 200\ncohort = 2\nlocal_steps = 2\nblock = 2\n[requirement]\nsteps = 2\n"
     )
     command = [sys.executable, "-c", "from maxfl.cli import main; main()"]
     run = subprocess.Popen([*command, "run", config, "--out", tmp_path / "run"])

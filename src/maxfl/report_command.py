@@ -62,10 +62,9 @@ def watch_command(
     Example: maxfl watch runs/demo
     """
     seen = look(folder)
-    if once or not console.is_terminal:
+    if once:
         console.print(_panel(folder, seen))
-        if once or seen.finished:
-            raise typer.Exit(int(seen.alive is False and not seen.finished))
+        raise typer.Exit(int(seen.alive is False and not seen.finished))
     try:
         with Live(_panel(folder, seen), console=console, auto_refresh=False) as shown:
             while not seen.finished and seen.alive is not False:
