@@ -75,7 +75,7 @@ def test_the_results_page_names_every_column():
     for table in (
         tables.history_table(history, [0]),
         tables.rounds_table(history, [0]),
-        tables.clients_table(history, fed, [0]),
+        tables.clients_table(history, fed.names, fed.train_sizes, fed.test_sizes, [0]),
         tables.metrics_table(history, [0], [0], [{}]),
     ):
         for column in table.column_names:

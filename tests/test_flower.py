@@ -1,6 +1,5 @@
 """MaxFL's strategy and mod with Flower's own messages, in one process."""
 
-import logging
 import math
 
 import numpy as np
@@ -8,98 +7,15 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower not installed")
 
-from flwr.app import (
-    Array,
-    ArrayRecord,
-    ConfigRecord,
-    Context,
-    Error,
-    Message,
-    MessageType,
-    MetricRecord,
-    RecordDict,
-)
-from flwr.clientapp import ClientApp
+from flwr.app import ConfigRecord, Error, Message, MessageType, RecordDict
 from flwr.serverapp.strategy import FedAvg
-from flwr.supercore.task_identity import TaskIdentity
 
+from flower_nodes import START, Nodes, _identity, arrays, make_app, train  # noqa: F401
 from maxfl import appeal, robust
 from maxfl.errors import InputError
 from maxfl.flower import MaxFL, appeal_mod, terms
 
-START = {"w": np.array([1.0, 2.0, 4.0], np.float32), "b": np.array([[0.5]], np.float32)}
-
-
-@pytest.fixture(autouse=True)
-def _identity(monkeypatch):
-    """Flower's messages want to know in which task they are made."""
-    for name in ("_task_id", "_run_id", "_node_id"):
-        monkeypatch.setattr(TaskIdentity, name, 1)
-    logging.getLogger("flwr").setLevel(logging.ERROR)
-
-
-def arrays(values):
-    return ArrayRecord({name: Array(np.asarray(v)) for name, v in values.items()})
-
-
-class Nodes:
-    """A grid of clients in this process: only what strategies ask of it."""
-
-    def __init__(self, *apps):
-        self.apps = dict(enumerate(apps, 11))
-        self.contexts = {
-            node: Context(run_id=1, node_id=node, node_config={}, state=RecordDict(), run_config={})
-            for node in self.apps
-        }
-
-    def get_node_ids(self):
-        """Everybody."""
-        return list(self.apps)
-
-    def send_and_receive(self, messages, timeout=None):  # noqa: ARG002
-        """One after another; an app that is None never answers."""
-        replies = []
-        for message in messages:
-            node = message.metadata.dst_node_id
-            if self.apps[node] is not None:
-                replies.append(self.apps[node](message, self.contexts[node]))
-        return replies
-
-
-def make_app(loss, requirement, change=0.5, examples=1.0, **lies):
-    """A client whose model is the incoming one minus ``change``; ``lies`` replace its metrics."""
-    loss_fn = loss if callable(loss) else lambda *_: loss
-    app = ClientApp(mods=[appeal_mod(loss_fn, requirement)])
-
-    @app.train()
-    def train(message, context):  # noqa: ARG001
-        model = {n: a.numpy() - np.float32(change) for n, a in message.content["arrays"].items()}
-        metrics = MetricRecord({"num-examples": examples})
-        return Message(RecordDict({"arrays": arrays(model), "metrics": metrics}), reply_to=message)
-
-    @app.evaluate()
-    def evaluate(message, context):  # noqa: ARG001
-        metrics = MetricRecord({"num-examples": examples})
-        return Message(RecordDict({"metrics": metrics}), reply_to=message)
-
-    def answer(message, context):
-        reply = app(message, context)
-        for name, value in lies.items():
-            reply.content["metrics"][name.replace("_", "-")] = value
-        return reply
-
-    return answer
-
-
-def train(strategy, nodes, rounds=1, start=START):
-    """Some rounds of training: the model after each."""
-    model, found = arrays(start), []
-    for r in range(1, rounds + 1):
-        messages = strategy.configure_train(r, model, ConfigRecord(), nodes)
-        new, metrics = strategy.aggregate_train(r, nodes.send_and_receive(messages))
-        model = model if new is None else new
-        found.append(({n: a.numpy() for n, a in model.items()}, metrics))
-    return found
+pytestmark = pytest.mark.usefixtures("_identity")
 
 
 def test_the_step_worked_by_hand():

@@ -92,8 +92,11 @@ class Live:
 
     def measured(self, history: History) -> None:
         """Note means over the seen clients of some more rounds."""
-        metrics = history.metrics("seen")
-        more = {"round": history.rounds.tolist()}
+        self.note(history.rounds.tolist(), history.metrics("seen"))
+
+    def note(self, rounds: list[int], metrics: Mapping[str, Any]) -> None:
+        """Note means of some more rounds, float[C, E] each."""
+        more: dict[str, list[Any]] = {"round": rounds}
         more |= {name: [_number(v) for v in metrics[name].mean(0)] for name in TRAIL}
         before = self.state.trail
         rows = zip(*(metrics[name][:, -1] for name in TRAIL), strict=True)

@@ -107,7 +107,7 @@ def run(
         # Also of a finished run, which may have been killed just before.
         checkpoint.remove()
         live.remove()
-        _write_card(folder)
+        write_card(folder)
     return folder
 
 
@@ -241,7 +241,7 @@ def _train(
     return simulation.history(prepared, blocks, state)
 
 
-def _write_card(folder: Path) -> None:
+def write_card(folder: Path) -> None:
     """From the other files; a finished run must not fail for want of it."""
     if (folder / CARD).is_file():
         return
@@ -258,16 +258,17 @@ def _write_results(
     numbers: Sequence[int],
     values: Sequence[dict[str, Any]],
 ) -> None:
+    fed = simulation.federation
     seeds = np.broadcast_to(np.asarray(simulation.plan.seed), len(numbers))
     contents = (
         tables.history_table(history, numbers),
         tables.rounds_table(history, numbers),
-        tables.clients_table(history, simulation.federation, numbers),
+        tables.clients_table(history, fed.names, fed.train_sizes, fed.test_sizes, numbers),
         tables.metrics_table(history, numbers, seeds.tolist(), values),
     )
     for name, table in zip(TABLES, contents, strict=True):
         write_whole(folder / name, tables.to_parquet(table))
-    partition = tables.partition_table(simulation.federation)
+    partition = tables.partition_table(fed)
     write_whole(folder / PARTITION, tables.to_parquet(partition))
     params = history.params
     if len(numbers) == 1:  # one model has its own shapes; several have a leading axis

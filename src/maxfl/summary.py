@@ -43,18 +43,18 @@ def _figures(history: History, group: Group, c: int, model: Whose) -> dict[str, 
         return None
     scores = history.scores(model)
     return {
-        "test_accuracy": _number(history.accuracy(group, model)[c, -1]),
-        "solo_test_accuracy": _number(history.solo_accuracy(group)[c]),
-        "gm_appeal": {r: _number(history.gm_appeal(group, r, model)[c, -1]) for r in READINGS},
+        "test_accuracy": number(history.accuracy(group, model)[c, -1]),
+        "solo_test_accuracy": number(history.solo_accuracy(group)[c]),
+        "gm_appeal": {r: number(history.gm_appeal(group, r, model)[c, -1]) for r in READINGS},
         "preferred_accuracy": {
-            r: _number(history.preferred_accuracy(group, r, model)[c, -1]) for r in READINGS
+            r: number(history.preferred_accuracy(group, r, model)[c, -1]) for r in READINGS
         },
-        "train_loss": _number(history.mean(scores.train_loss, group)[c, -1]),
-        "test_loss": _number(history.mean(scores.test_loss, group)[c, -1]),
-        **({"willing": _number(history.willing_share(group)[c, -1])} if model == "global" else {}),
+        "train_loss": number(history.mean(scores.train_loss, group)[c, -1]),
+        "test_loss": number(history.mean(scores.test_loss, group)[c, -1]),
+        **({"willing": number(history.willing_share(group)[c, -1])} if model == "global" else {}),
     }
 
 
-def _number(value: Any) -> float | None:
+def number(value: Any) -> float | None:
     """A float with the digits that float32 has; None where JSON has no such number."""
     return float(f"{value:.7g}") if np.isfinite(value) else None

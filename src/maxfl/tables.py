@@ -99,17 +99,23 @@ def rounds_table(history: History, numbers: Sequence[int]) -> pa.Table:
     return _table(columns).filter(pa.array(np.ravel(asked.sampled)))
 
 
-def clients_table(history: History, federation: Federation, numbers: Sequence[int]) -> pa.Table:
+def clients_table(
+    history: History,
+    names: np.ndarray,
+    train_sizes: np.ndarray,
+    test_sizes: np.ndarray,
+    numbers: Sequence[int],
+) -> pa.Table:
     """One row per configuration and client: size, requirement, and its solo model's results."""
     shape = history.thresholds.train.shape
     columns = {
         "configuration": np.broadcast_to(np.asarray(numbers)[:, None], shape),
         "client": np.broadcast_to(np.arange(shape[1]), shape),
-        "name": np.broadcast_to(federation.names.astype(str), shape),
+        "name": np.broadcast_to(names.astype(str), shape),
         "seen": np.broadcast_to(history.is_seen, shape),
         "byzantine": history.lies,
-        "train_samples": np.broadcast_to(federation.train_sizes, shape),
-        "test_samples": np.broadcast_to(federation.test_sizes, shape),
+        "train_samples": np.broadcast_to(train_sizes, shape),
+        "test_samples": np.broadcast_to(test_sizes, shape),
         "requirement": history.thresholds.train,
         "test_requirement": history.thresholds.test,
         "solo_train_loss": history.solo.train_loss,

@@ -1,13 +1,17 @@
-"""MaxFL on Flower: ``MaxFL``, a strategy for the server, and ``appeal_mod``, a mod for any client.
+"""MaxFL on Flower: ``MaxFL``, a strategy for the server, and mods for any client.
 
-The strategy is loaded when first asked for: clients need no JAX.
+``appeal_mod`` makes a ClientApp a client of MaxFL; ``secure_mod`` goes before it where the server
+is to see sums alone, and ``Privacy`` says so to the strategy. What is the server's is loaded when
+first asked for: clients need no JAX.
 """
 
 from typing import TYPE_CHECKING, Any
 
 from maxfl.flower.client import appeal_mod
+from maxfl.flower.secure import secure_mod
 
 if TYPE_CHECKING:
+    from maxfl.flower.privacy import Privacy
     from maxfl.flower.strategy import MaxFL
 else:
 
@@ -16,7 +20,11 @@ else:
             from maxfl.flower.strategy import MaxFL
 
             return MaxFL
+        if name == "Privacy":
+            from maxfl.flower.privacy import Privacy
+
+            return Privacy
         raise AttributeError(f"maxfl.flower has no {name}")
 
 
-__all__ = ["MaxFL", "appeal_mod"]
+__all__ = ["MaxFL", "Privacy", "appeal_mod", "secure_mod"]

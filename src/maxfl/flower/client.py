@@ -6,7 +6,7 @@ metrics; or answers for the app that the client stays away. Loss and requirement
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from flwr.app import ConfigRecord, Context, Error, Message, MessageType, MetricRecord, RecordDict
 from flwr.clientapp.typing import ClientAppCallable, Mod
@@ -19,30 +19,46 @@ Loss = Callable[[Message, Context], float]
 """``loss(message, context)``: F_k of the model in ``message.content``, on the client's own data."""
 
 
-def appeal_mod(loss_fn: Loss, requirement: float | Loss) -> Mod:
+class _Measure(NamedTuple):
+    """A loss and what it must stay below; ``name`` is that of ρ_k in the client's state."""
+
+    name: str
+    loss_fn: Loss
+    requirement: float | Loss
+
+
+def appeal_mod(
+    loss_fn: Loss,
+    requirement: float | Loss,
+    *,
+    held_out: tuple[Loss, float | Loss] | None = None,
+) -> Mod:
     """A mod that makes a ClientApp a client of MaxFL: ``ClientApp(mods=[appeal_mod(...)])``.
 
     Args:
         loss_fn: Mean loss of the incoming model over the client's training data.
         requirement: ρ_k: a number, or ``requirement(message, context)``, called once per client and
             run, such as one that trains a model alone and returns its loss.
+        held_out: The same two for data kept from training, by which a client judges the model when
+            it is evaluated; without it, training data serve for that too. Weights and declining
+            are by training data in any case, as in the paper.
     """
-    if not callable(loss_fn):
-        raise InputError(f"appeal_mod(loss_fn, ...): loss_fn is {loss_fn!r}; want a function")
-    if not callable(requirement) and not math.isfinite(requirement):
-        raise InputError(f"appeal_mod(..., requirement): {requirement!r} is not a finite number")
+    train = _Measure(terms.REQUIREMENT, *_checked(loss_fn, requirement))
+    test = None if held_out is None else _Measure(terms.TEST_REQUIREMENT, *_checked(*held_out))
 
     def mod(message: Message, context: Context, app: ClientAppCallable) -> Message:
-        if message.metadata.message_type not in (MessageType.TRAIN, MessageType.EVALUATE):
+        kind = message.metadata.message_type
+        if kind not in (MessageType.TRAIN, MessageType.EVALUATE):
             return app(message, context)
         config = next(iter(message.content.config_records.values()), ConfigRecord())
-        bar = _requirement(requirement, message, context)
-        loss = float(loss_fn(message, context))
+        training, reveal = kind == MessageType.TRAIN, bool(config.get(terms.REVEAL, False))
+        judge = train if training or test is None else test
+        loss, bar = _measured(judge, message, context)
         satisfied = bool(appeal.appealing(loss, bar))
-        training = message.metadata.message_type == MessageType.TRAIN
         if training and config.get(terms.MAY_DECLINE, False) and not satisfied:
             reason = "the model does not meet this client's requirement"
             return Message(Error(terms.DECLINED, reason), reply_to=message)
+        more = _revealed(train, test, message, context) if reveal else {}
         reply = app(message, context)
         if reply.has_error():
             return reply
@@ -51,23 +67,66 @@ def appeal_mod(loss_fn: Loss, requirement: float | Loss) -> Mod:
         if training:
             temperature: Any = config.get(terms.TEMPERATURE, 1.0)
             metrics[terms.WEIGHT] = float(appeal.weight(loss, bar, temperature))
-        if config.get(terms.REVEAL, False):
-            metrics[terms.LOSS], metrics[terms.REQUIREMENT] = loss, bar
+        else:
+            metrics[terms.HELD_OUT] = int(judge is test)
+        for name, value in more.items():
+            metrics[name] = value
         return reply
 
     return mod
 
 
-def _requirement(requirement: float | Loss, message: Message, context: Context) -> float:
+def _checked(loss_fn: Loss, requirement: float | Loss) -> tuple[Loss, float | Loss]:
+    if not callable(loss_fn):
+        raise InputError(f"appeal_mod(loss_fn, ...): loss_fn is {loss_fn!r}; want a function")
+    if not callable(requirement) and not math.isfinite(requirement):
+        raise InputError(f"appeal_mod(..., requirement): {requirement!r} is not a finite number")
+    return loss_fn, requirement
+
+
+def _measured(own: _Measure, message: Message, context: Context) -> tuple[float, float]:
+    """F_k(w) and ρ_k."""
+    bar = _requirement(own, message, context)
+    return _called("loss", own.loss_fn, message, context), bar
+
+
+def _requirement(own: _Measure, message: Message, context: Context) -> float:
     """ρ_k, from the client's own state after the first time."""
     known = context.state.get(terms.STATE)
-    if isinstance(known, MetricRecord):
-        return float(known[terms.REQUIREMENT])  # type: ignore[arg-type]
-    bar = float(requirement(message, context) if callable(requirement) else requirement)
+    if isinstance(known, MetricRecord) and own.name in known:
+        return float(known[own.name])  # type: ignore[arg-type]
+    wanted = own.requirement
+    bar = _called("requirement", wanted, message, context) if callable(wanted) else float(wanted)
     if not math.isfinite(bar):
         raise InputError(f"the requirement of this client came out as {bar}: want a finite loss")
-    context.state[terms.STATE] = MetricRecord({terms.REQUIREMENT: bar})
+    if not isinstance(known, MetricRecord):
+        known = context.state[terms.STATE] = MetricRecord()
+    known[own.name] = bar
     return bar
+
+
+def _called(name: str, function: Loss, message: Message, context: Context) -> float:
+    """What a function of the user's gives; if it fails, its client's log says so first."""
+    try:
+        return float(function(message, context))
+    except Exception as error:
+        raise InputError(
+            f"the {name} function that this client gave to appeal_mod raised "
+            f"{type(error).__name__}: {error}. Mend it in the client's app"
+        ) from error
+
+
+def _revealed(
+    train: _Measure, test: _Measure | None, message: Message, context: Context
+) -> dict[str, float]:
+    """Losses and requirements, for an operator who asks for them."""
+    loss, bar = _measured(train, message, context)
+    told = {terms.LOSS: loss, terms.REQUIREMENT: bar}
+    if test is not None and message.metadata.message_type == MessageType.EVALUATE:
+        loss, bar = _measured(test, message, context)
+        told |= {terms.TEST_LOSS: loss, terms.TEST_REQUIREMENT: bar}
+    number = context.node_config.get(terms.PARTITION)
+    return told | ({terms.PARTITION: number} if isinstance(number, int) else {})
 
 
 def _metrics(content: RecordDict) -> MetricRecord:

@@ -16,14 +16,12 @@ from maxfl.algorithms.contract import descend
 from maxfl.errors import InputError
 from maxfl.federation import Federation
 from maxfl.files import from_named, to_named
+from maxfl.flower import terms
 from maxfl.flower.client import appeal_mod
 from maxfl.local import Score, batch_gradient, client_score
 from maxfl.model import Model, Params
 from maxfl.plan import Training
 from maxfl.randomness import Purpose, key
-
-PARTITION = "partition-id"
-"""Key of a node's config: which client it is."""
 
 
 class Local(NamedTuple):
@@ -124,10 +122,10 @@ def _record(params: Params) -> ArrayRecord:
 
 
 def _client(context: Context) -> int:
-    number = context.node_config.get(PARTITION)
+    number = context.node_config.get(terms.PARTITION)
     if not isinstance(number, int):
         raise InputError(
-            f"this node's config has no {PARTITION}: start it with --node-config "
-            f"'{PARTITION}=0', another number for each node"
+            f"this node's config has no {terms.PARTITION}: start it with --node-config "
+            f"'{terms.PARTITION}=0', another number for each node"
         )
     return number

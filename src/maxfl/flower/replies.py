@@ -25,12 +25,14 @@ class Accepted(NamedTuple):
         update: Δ_k = w − w_k, by name.
         weight: q_k.
         satisfied: Whether the model that went out met the client's requirement.
+        examples: Samples that it trained on, as it says; 0 if it does not.
     """
 
     node: int
     update: Arrays
     weight: float
     satisfied: bool
+    examples: float
 
 
 class Refusal(NamedTuple):
@@ -49,8 +51,22 @@ class Sorted(NamedTuple):
     rejected: list[Refusal]
 
 
+class Limits(NamedTuple):
+    """What a reply must keep to.
+
+    Attributes:
+        largest_norm: Of its update.
+        examples: What it calls the number of its samples.
+        by_examples: Whether that number is needed, since it is the weight.
+    """
+
+    largest_norm: float
+    examples: str
+    by_examples: bool
+
+
 def sort_replies(
-    replies: Iterable[Message], model: Mapping[str, NDArray[np.floating]], largest_norm: float
+    replies: Iterable[Message], model: Mapping[str, NDArray[np.floating]], limits: Limits
 ) -> Sorted:
     """Check every reply against the model that went out."""
     found = Sorted([], [], [], [])
@@ -61,7 +77,7 @@ def sort_replies(
             group = found.declined if declined else found.failed
             group.append(Refusal(node, str(reply.error.reason or f"error {reply.error.code}")))
             continue
-        checked = _checked(reply, model, largest_norm)
+        checked = _checked(reply, model, limits)
         if isinstance(checked, str):
             found.rejected.append(Refusal(node, checked))
         else:
@@ -70,7 +86,7 @@ def sort_replies(
 
 
 def _checked(
-    reply: Message, model: Mapping[str, NDArray[np.floating]], largest_norm: float
+    reply: Message, model: Mapping[str, NDArray[np.floating]], limits: Limits
 ) -> Accepted | str:
     """The reply as an update, or what is wrong with it."""
     arrays = list(reply.content.array_records.values())
@@ -82,13 +98,18 @@ def _checked(
         return f"{terms.WEIGHT} is {weight!r}; want a number from 0 to {LARGEST_WEIGHT}"
     if satisfied not in (0, 1):
         return f"{terms.APPEAL} is {satisfied!r}; want 0 or 1"
+    examples = metrics[0].get(limits.examples)
+    known = isinstance(examples, int | float) and 0 < examples < np.inf
+    if limits.by_examples and not known:
+        return f"{limits.examples} is {examples!r}; want a number above 0"
     update = _update(arrays[0], model)
     if isinstance(update, str):
         return update
     norm = np.sqrt(sum(float((u.astype(np.float64) ** 2).sum()) for u in update.values()))
-    if norm > largest_norm:
-        return f"its update has norm {norm:.3g}; the largest allowed is {largest_norm:.3g}"
-    return Accepted(reply.metadata.src_node_id, update, weight, bool(satisfied))
+    if norm > limits.largest_norm:
+        return f"its update has norm {norm:.3g}; the largest allowed is {limits.largest_norm:.3g}"
+    samples = float(examples) if known else 0.0  # type: ignore[arg-type]
+    return Accepted(reply.metadata.src_node_id, update, weight, bool(satisfied), samples)
 
 
 def _update(arrays: ArrayRecord, model: Mapping[str, NDArray[np.floating]]) -> Arrays | str:

@@ -5,50 +5,44 @@ simulation: the same direction, the same robust rules.
 """
 
 import math
-from collections.abc import Iterable
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
 from logging import INFO, WARNING
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.app import (
+    Array,
+    ArrayRecord,
+    ConfigRecord,
+    Message,
+    MessageType,
+    MetricRecord,
+    RecordDict,
+)
 from flwr.common.logger import log
 from flwr.serverapp import Grid
-from flwr.serverapp.strategy import FedAvg
+from flwr.serverapp.strategy import FedAvg, Result
+from flwr.serverapp.strategy.strategy_utils import sample_nodes
 
 from maxfl.algorithms import maxfl
 from maxfl.algorithms.contract import Cohort, Server, Total
 from maxfl.errors import InputError, check_number
-from maxfl.flower import terms
-from maxfl.flower.replies import Accepted, Arrays, Sorted, sort_replies
-from maxfl.robust import Robust, Rule, clip_norm, combine
+from maxfl.flower import keeping, privacy, terms
+from maxfl.flower.privacy import Privacy
+from maxfl.flower.record import Event, Joined, Opinion, Round, evaluated, opinion_of
+from maxfl.flower.replies import Arrays, Limits, Sorted, sort_replies
+from maxfl.flower.secure_sum import SecureGrid
+from maxfl.flower.tally import Counts, Tally, add_up, count, estimated
+from maxfl.folders import MODEL
+from maxfl.live import Live
+from maxfl.robust import Robust, Rule, mean
+from maxfl.runs import claimed
 
-
-class Counts(NamedTuple):
-    """How clients answered in a round.
-
-    Attributes:
-        asked: Messages that were sent.
-        took_part: Replies that counted.
-        satisfied: Of those, clients whose requirement the model met.
-        declined: Clients that stayed away because it did not.
-        failed: Errors, and clients that did not answer in time.
-        rejected: Replies that were no good.
-    """
-
-    asked: int
-    took_part: int
-    satisfied: int
-    declined: int
-    failed: int
-    rejected: int
-
-    @property
-    def gm_appeal(self) -> float:
-        """Share of satisfied clients among those that said whether they are; NaN without any."""
-        told = self.took_part + self.declined
-        return self.satisfied / told if told else math.nan
+EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
 
 
 class MaxFL(FedAvg):
@@ -66,7 +60,12 @@ class MaxFL(FedAvg):
         largest_norm: Longer updates are rejected, if it is given.
         robust: Clipping and robust aggregation, ``maxfl.robust``'s.
         observe: Train as FedAvg does, and only report appeal: to look before one switches.
-        reveal: Ask clients for their losses and requirements too.
+        reveal: Ask clients for their losses and requirements too, for a report client by client.
+        privacy: Noise, secure aggregation or both.
+        accuracy_key: What the clients' apps call their test accuracy.
+        folder: Where a checkpoint is kept after every round, and the results in the end.
+        resume: Whether to go on where the run in ``folder`` stopped.
+        title: What the data are, for reports.
     """
 
     def __init__(
@@ -82,6 +81,11 @@ class MaxFL(FedAvg):
         robust: Robust | None = None,
         observe: bool = False,
         reveal: bool = False,
+        privacy: Privacy | None = None,
+        accuracy_key: str = "accuracy",
+        folder: str | Path | None = None,
+        resume: bool = False,
+        title: str = "a federation on Flower",
         **options: Any,
     ) -> None:
         super().__init__(**options)
@@ -95,43 +99,175 @@ class MaxFL(FedAvg):
         self._algorithm = maxfl(temperature, epsilon)
         self._server_lr, self._decline_after, self._floor = server_lr, decline_after, floor
         self._least_replies = least_replies
-        self._largest_norm = math.inf if largest_norm is None else largest_norm
+        self._limits = Limits(
+            math.inf if largest_norm is None else largest_norm, self.weighted_by_key, observe
+        )
         self._robust = robust or Robust()
         self._observe, self._reveal = observe, reveal
+        self._privacy = privacy
+        self._accuracy_key, self._title = accuracy_key, title
+        self._folder, self._resume = None if folder is None else Path(folder), resume
+        self._check_privacy()
+        # Not from a seed: whoever knew it could take the noise away.
+        self._rng = np.random.default_rng()
         self._model: Arrays = {}
-        self._asked = 0
-        self.counts: dict[int, Counts] = {}
-        """By round."""
+        self._asked: list[int] = []
+        self._first = 0
+        self._secure: SecureGrid | None = None
+        self._end_of_round: Callable[[], None] = lambda: None
+        self._now: Round | None = None
+        self.rounds: list[Round] = []
+        """What happened in each."""
 
-    def start(self, *args: Any, **options: Any) -> Any:
-        """Run as Flower does, once the settings fit the number of rounds."""
-        rounds = options.get("num_rounds", args[2] if len(args) > 2 else 3)
-        if self._decline_after is not None and self._decline_after >= rounds:
+    @property
+    def counts(self) -> dict[int, Counts]:
+        """How clients answered, by round."""
+        now = [] if self._now is None else [self._now]
+        return {own.number: own.counts for own in [*self.rounds, *now]}
+
+    def _check_privacy(self) -> None:
+        if self._privacy is None:
+            return
+        privacy.check(self._privacy)
+        wrong = {
+            "reveal=True": self._reveal,
+            "observe=True": self._observe,
+            "robust=": self._robust.rule is not Rule.MEAN or self._robust.clips,
+            "largest_norm=": self._privacy.secure and math.isfinite(self._limits.largest_norm),
+            "fraction_evaluate above 0 (set fraction_evaluate=0)": self.fraction_evaluate > 0,
+        }
+        if found := [name for name, there in wrong.items() if there]:
             raise InputError(
-                f"decline_after = {self._decline_after}, but there are only {rounds} rounds: "
+                f"privacy can't be had together with {', '.join(found)}: the server would learn "
+                f"more of single clients than the sums"
+            )
+
+    def start(
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord,
+        num_rounds: int = 3,
+        timeout: float = 3600,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: EvaluateFn | None = None,
+    ) -> Result:
+        """Run as Flower does, in a folder if there is one, from where it stopped if it did."""
+        if self._decline_after is not None and self._decline_after >= num_rounds:
+            raise InputError(
+                f"decline_after = {self._decline_after}, but there are only {num_rounds} rounds: "
                 f"nobody could ever decline. Lower it, or leave it out"
             )
-        return super().start(*args, **options)
+        if self._privacy is not None and self._privacy.secure:
+            self._secure = SecureGrid(grid, self._privacy)
+
+        through: Any = grid if self._secure is None else self._secure
+
+        def run(arrays: ArrayRecord) -> Result:
+            evaluate = _shifted(evaluate_fn, self._first)
+            left = num_rounds - self._first
+            result = super(MaxFL, self).start(
+                through, arrays, left, timeout, train_config, evaluate_config, evaluate
+            )
+            return _renumbered(result, self._first)
+
+        if self._folder is None:
+            return run(initial_arrays)
+        return self._run_in_folder(self._folder, run, initial_arrays, num_rounds)
+
+    def _run_in_folder(
+        self, folder: Path, run: Callable[[ArrayRecord], Result], start: ArrayRecord, rounds: int
+    ) -> Result:
+        settings = keeping.Settings(
+            rounds, self._title, float(self._algorithm.hyper.temperature),
+            self._decline_after is not None and not self._observe,
+        )  # fmt: skip
+        description = {"config": self._description(rounds), "federation": "", "title": self._title}
+        with claimed(folder, description, resume=self._resume, results=keeping.RESULTS) as finished:
+            if finished:
+                log(INFO, "the run in %s is finished: nothing is left to do", folder)
+                kept = keeping.load(folder, MODEL)
+                return Result() if kept is None else Result(arrays=_record(kept.model))
+            live, began = Live(folder, [{}], None), time.monotonic()
+            kept = keeping.load(folder)
+            if kept is not None:
+                self.rounds, self._first = kept.rounds, len(kept.rounds)
+                start = _record(kept.model)
+                log(INFO, "going on after round %d of %d, from %s", self._first, rounds, folder)
+                keeping.tell_again(live, kept.rounds)
+                live.report("resumed", self._first, rounds)
+
+            def end_of_round() -> None:
+                keeping.save(folder, keeping.Kept(self._model, self.rounds), live, rounds)
+
+            self._end_of_round = end_of_round
+            with live.telling():
+                result = run(start)
+                found = keeping.Kept(self._model, self.rounds)
+                seconds = time.monotonic() - began
+                keeping.finish(folder, found, settings, seconds, {"privacy": self._guarantee()})
+            live.remove()
+        log(INFO, "results: %s; look at them with: maxfl report %s", folder, folder)
+        return result
+
+    def _description(self, rounds: int) -> dict[str, Any]:
+        """The settings under the names that a simulation has for them."""
+        hyper = self._algorithm.hyper
+        name = {"name": "fedavg"} if self._observe else {
+            "name": "maxfl", "temperature": float(hyper.temperature),
+            "epsilon": float(hyper.epsilon),
+        }  # fmt: skip
+        rule = "everyone" if self._decline_after is None or self._observe else "decline"
+        own = self._privacy
+        limits = {k: float(v) for k, v in self._robust.limits._asdict().items()}
+        return {
+            "algorithm": name,
+            "training": {"rounds": rounds, "server_lr": self._server_lr},
+            "participation": {"rule": rule, "start": self._decline_after, "floor": self._floor},
+            "server": {"rule": self._robust.rule.value, "clips": self._robust.clips, **limits},
+            "privacy": None if own is None else own._asdict(),
+            "flower": {"fraction_train": self.fraction_train, "reveal": self._reveal},
+        }
+
+    def _guarantee(self) -> dict[str, Any] | None:
+        own = self._privacy
+        if own is None:
+            return None
+        spent = privacy.epsilon(own, self.fraction_train, len(self.rounds))
+        return own._asdict() | {"epsilon": spent, "sampling_probability": self.fraction_train,
+                                "rounds": len(self.rounds)}  # fmt: skip
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Send the model, and what clients need to weigh and decide."""
+        number = self._first + server_round
         self._model = {name: array.numpy() for name, array in arrays.items()}
         config[terms.TEMPERATURE] = float(self._algorithm.hyper.temperature)
-        config[terms.MAY_DECLINE] = self._may_decline(server_round)
+        config[terms.MAY_DECLINE] = self._may_decline(number)
         config[terms.REVEAL] = self._reveal
-        messages = list(super().configure_train(server_round, arrays, config, grid))
-        self._asked = len(messages)
+        draw = self._draw if self._privacy and self._privacy.private else super().configure_train
+        messages = list(draw(number, arrays, config, grid))
+        self._asked = [message.metadata.dst_node_id for message in messages]
         return messages
 
-    def _may_decline(self, server_round: int) -> bool:
-        if self._decline_after is None or server_round <= self._decline_after or self._observe:
+    def _draw(
+        self, number: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Messages to nodes that are drawn one by one, as the accountant takes them to be."""
+        _, nodes = sample_nodes(grid, self.min_available_nodes, 0)
+        drawn = privacy.draw(nodes, self.fraction_train, self._rng)
+        config["server-round"] = number
+        record = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: config})
+        return self._construct_messages(record, drawn, MessageType.TRAIN)
+
+    def _may_decline(self, number: int) -> bool:
+        if self._decline_after is None or number <= self._decline_after or self._observe:
             return False
-        before = self.counts.get(server_round - 1)
+        before = self.counts.get(number - 1)
         if before is not None and before.took_part < self._floor:
             log(WARNING, "only %d clients took part, fewer than the floor of %d: nobody may "
-                "decline in round %d", before.took_part, self._floor, server_round)  # fmt: skip
+                "decline in round %d", before.took_part, self._floor, number)  # fmt: skip
             return False
         return True
 
@@ -140,60 +276,162 @@ class MaxFL(FedAvg):
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Take the step along what the good replies say; without enough of them, none."""
         every = list(replies)
-        found = sort_replies(every, self._model, self._largest_norm)
-        counts = self._count(server_round, found, len(every))
-        for kind, refusals in (("declined", found.declined), ("failed", found.failed),
-                               ("was rejected", found.rejected)):  # fmt: skip
-            for refusal in refusals:
-                log(INFO, "\t> node %d %s: %s", refusal.node, kind, refusal.why)
+        found = sort_replies(every, self._model, self._limits)
+        counts, sums = self._added_up(found, len(every))
+        self._note(self._first + server_round, counts, found, every)
         metrics = MetricRecord({**counts._asdict(), "gm-appeal": counts.gm_appeal})
-        if counts.took_part < self._least_replies:
-            log(WARNING, "round %d: %d good replies, fewer than %d: the model stays as it was",
-                server_round, counts.took_part, self._least_replies)  # fmt: skip
+        if sums is None or (why := self._unfit(counts, sums)):
+            log(WARNING, "%s: the model stays as it was",
+                "too few clients stayed for secure sums" if sums is None else why)  # fmt: skip
             return None, metrics
         if self._observe:
             good = {own.node for own in found.accepted}
             plain = [reply for reply in every if reply.metadata.src_node_id in good]
             arrays, _ = super().aggregate_train(server_round, plain)
             return arrays, metrics
-        return self._step(found.accepted), metrics
+        return self._step(sums), metrics
 
-    def _count(self, server_round: int, found: Sorted, replies: int) -> Counts:
-        silent = max(0, self._asked - replies)
-        counts = Counts(
-            self._asked,
-            len(found.accepted),
-            sum(own.satisfied for own in found.accepted),
-            len(found.declined),
-            len(found.failed) + silent,
-            len(found.rejected),
-        )
-        self.counts[server_round] = counts
-        return counts
+    def _added_up(self, found: Sorted, replies: int) -> tuple[Counts, Tally | None]:
+        """How clients answered, and the sums over them, both as private as is wanted."""
+        asked, own = len(self._asked), self._privacy
+        if self._secure is not None:
+            sums, clients = self._secure.tally
+            counts = Counts(asked, 0, 0, 0, asked - clients, 0)
+        else:
+            counts = count(asked, found, replies)
+            clip = self._robust if own is None else mean(clip=own.clip)
+            sums, clients = add_up(found.accepted, counts, self._model, clip), counts.told
+        if own is None or sums is None:
+            return counts, sums
+        sums = privacy.add_noise(own, sums, self._rng)
+        return estimated(clients, sums, counts), sums
 
-    def _step(self, accepted: list[Accepted]) -> ArrayRecord:
+    def _unfit(self, counts: Counts, sums: Tally) -> str:
+        """Why there is no step to take, "" if there is."""
+        if self._privacy is not None and self._privacy.private:
+            # How many took part is not to be known exactly.
+            lost = privacy.lost_in_noise(self._privacy, sums)
+            return "the round's weight is lost in noise" if lost else ""
+        few = counts.took_part < self._least_replies
+        return f"{counts.took_part} good replies, fewer than {self._least_replies}" if few else ""
+
+    def _note(self, number: int, counts: Counts, found: Sorted, replies: list[Message]) -> None:
+        """Keep what happened in a round's training, and log who did not take part."""
+        groups = {"declined": found.declined, "failed": found.failed, "rejected": found.rejected}
+        if self._privacy is not None and self._privacy.private:
+            del groups["declined"]  # who declines is what noise is to hide
+        events = [Event(own.node, kind, own.why) for kind, every in groups.items() for own in every]
+        answered = {reply.metadata.src_node_id for reply in replies}
+        if self._secure is None:
+            events += [Event(node, "failed", "no answer in time")
+                       for node in self._asked if node not in answered]  # fmt: skip
+        for own in events:
+            log(INFO, "\t> node %d %s: %s", *own)
+        joined = [Joined(own.node, own.weight, own.examples) for own in found.accepted]
+        asked = self._asked if self._reveal else []
+        self._now = Round(number, counts, None, events, asked, joined if self._reveal else [], [])
+
+    def _step(self, sums: Tally) -> ArrayRecord:
         """W ← w − η_g · Σ q_k Δ_k / (Σ q_k + ε), as the simulation takes it."""
-        total = self._total(accepted)
         server = Server(self._model, ())
+        total = Total(sums.weighted, jnp.float32(sums.weight))
         direction, _ = self._algorithm.server(self._algorithm.hyper, server, total, _NOBODY)
-        return ArrayRecord({
-            name: Array(np.asarray(w - self._server_lr * np.asarray(direction[name]), w.dtype))
+        return _record({
+            name: np.asarray(w - self._server_lr * np.asarray(direction[name]), w.dtype)
             for name, w in self._model.items()
         })  # fmt: skip
 
-    def _total(self, accepted: list[Accepted]) -> Total:
-        """Σ q_k Δ_k and Σ q_k, of clipped updates, by the robust rule."""
-        limits, rule = self._robust.limits, self._robust.rule
-        updates = [own.update for own in accepted]
-        if self._robust.clips:
-            updates = [clip_norm(update, limits.clip) for update in updates]
-        weights = np.array([own.weight for own in accepted], np.float32)
-        if rule is not Rule.MEAN:
-            stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *updates)
-            return combine(rule, limits, stacked, jnp.asarray(weights))
-        weighted = [jax.tree.map(lambda u, q=q: q * u, update)
-                    for q, update in zip(weights, updates, strict=True)]  # fmt: skip
-        return Total(jax.tree.map(lambda *leaves: sum(leaves), *weighted), weights.sum())
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Send the new model to be judged."""
+        self._model = {name: array.numpy() for name, array in arrays.items()}
+        config[terms.REVEAL] = self._reveal
+        return super().configure_evaluate(self._first + server_round, arrays, config, grid)
+
+    def aggregate_evaluate(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> MetricRecord | None:
+        """What clients say of the new model, without those whose words are no good."""
+        opinions, good, events = self._heard(list(replies))
+        metrics = super().aggregate_evaluate(server_round, good)
+        if metrics is not None:
+            metrics.pop(terms.PARTITION, None)  # a name; its mean means nothing
+        self._end(opinions, events)
+        return metrics
+
+    def _heard(self, replies: list[Message]) -> tuple[list[Opinion], list[Message], list[Event]]:
+        heard: list[tuple[Opinion, Message]] = []
+        events: list[Event] = []
+        for reply in replies:
+            node = reply.metadata.src_node_id
+            if reply.has_error():
+                events.append(Event(node, "failed", f"evaluation: {reply.error.reason}"))
+                continue
+            own = opinion_of(reply, self._accuracy_key, self.weighted_by_key)
+            if isinstance(own, str):
+                events.append(Event(node, "rejected", f"evaluation: {own}"))
+            else:
+                heard.append((own, reply))
+        # Flower averages only replies that all have the same metrics.
+        names = Counter(_metric_names(reply) for _, reply in heard).most_common(1)
+        for own, reply in list(heard):
+            if _metric_names(reply) != names[0][0]:
+                heard.remove((own, reply))
+                events.append(Event(own.node, "rejected", "evaluation: other metrics than most"))
+        for event in events:
+            log(INFO, "\t> node %d %s: %s", *event)
+        return [own for own, _ in heard], [reply for _, reply in heard], events
+
+    def _end(self, opinions: list[Opinion], events: list[Event]) -> None:
+        """A round is over: tell, and keep."""
+        if self._now is None:  # evaluated without training
+            return
+        self.rounds.append(self._now._replace(
+            evaluated=evaluated(opinions),
+            opinions=opinions if self._reveal else [],
+            events=[*self._now.events, *events],
+        ))  # fmt: skip
+        self._now = None
+        log(INFO, told(self.rounds[-1]))
+        self._end_of_round()
+
+
+def told(own: Round) -> str:
+    """A round in a line."""
+    counts, seen = own.counts, own.evaluated
+    appeal = (f"before it {counts.gm_appeal:.2f} of {counts.told}" if seen is None
+              else f"{seen.gm_appeal:.2f} of {seen.told} clients")  # fmt: skip
+    more = "" if seen is None or math.isnan(seen.accuracy) else f", accuracy {seen.accuracy:.1%}"
+    answers = ", ".join(
+        f"{getattr(counts, name)} {name.replace('_', ' ')}"
+        for name in ("took_part", "declined", "failed", "rejected")
+        if name == "took_part" or getattr(counts, name)
+    )
+    return f"round {own.number}: GM-Appeal {appeal}{more}; {answers}"
+
+
+def _metric_names(reply: Message) -> frozenset[str]:
+    return frozenset(name for own in reply.content.metric_records.values() for name in own)
+
+
+def _record(model: Arrays) -> ArrayRecord:
+    return ArrayRecord({name: Array(array) for name, array in model.items()})
+
+
+def _shifted(evaluate_fn: EvaluateFn | None, first: int) -> EvaluateFn | None:
+    if evaluate_fn is None:
+        return None
+    return lambda server_round, arrays: evaluate_fn(server_round + first, arrays)
+
+
+def _renumbered(result: Result, first: int) -> Result:
+    """Rounds counted from the very first, not from where a run was taken up."""
+    for name in ("train_metrics_clientapp", "evaluate_metrics_clientapp",
+                 "evaluate_metrics_serverapp"):  # fmt: skip
+        kept = getattr(result, name)
+        setattr(result, name, {number + first: own for number, own in kept.items()})
+    return result
 
 
 _NOBODY = Cohort((), (), (), (), ())  # type: ignore[arg-type]

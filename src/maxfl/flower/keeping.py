@@ -1,0 +1,118 @@
+"""A federation's folder: a checkpoint after every round, and results as a simulation leaves them.
+
+experiment.json          what is being run; written first, so that a folder is known by it
+checkpoint.safetensors   while it goes on: the model after the last round, and what happened so far
+progress.json            while it goes on: how far it is, for `maxfl watch`
+model.safetensors        the final global model
+metrics.parquet          GM-Appeal, accuracy and answers, round by round
+history.parquet, rounds.parquet, clients.parquet   every client, where losses were revealed
+summary.json             the final figures and all events; once it is there, the run is finished
+model-card.md            what the model is, and for whom it does not work; made from the others
+"""
+
+import json
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as dump_tensors
+
+from maxfl import tables
+from maxfl.errors import InputError
+from maxfl.files import write_json, write_whole
+from maxfl.flower.outcome import history_of, metrics_table, notes_of, series, summary_entry
+from maxfl.flower.record import Round, from_plain, to_plain
+from maxfl.flower.replies import Arrays
+from maxfl.folders import METRICS, MODEL, SUMMARY, TABLES
+from maxfl.live import TRAIL, Live
+from maxfl.runs import machine, write_card
+
+CHECKPOINT = "checkpoint.safetensors"
+RESULTS = (METRICS, MODEL)
+
+
+class Kept(NamedTuple):
+    """A model, and the rounds that led to it."""
+
+    model: Arrays
+    rounds: list[Round]
+
+
+class Settings(NamedTuple):
+    """What of a strategy's settings the results depend on."""
+
+    rounds: int
+    title: str
+    temperature: float
+    may_decline: bool
+
+
+def load(folder: Path, name: str = CHECKPOINT) -> Kept | None:
+    """What a folder keeps, None if that is nothing."""
+    path = folder / name
+    if not path.is_file():
+        return None
+    try:
+        with safe_open(path, framework="numpy") as file:
+            about = file.metadata()
+            model = {key: file.get_tensor(key) for key in json.loads(about["names"])}
+            return Kept(model, from_plain(json.loads(about.get("rounds", "[]"))))
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{path} can't be read ({error}): it is damaged or of another version. Remove it to "
+            f"begin again, or choose another folder"
+        ) from error
+
+
+def save(folder: Path, kept: Kept, live: Live, total: int) -> None:
+    """Keep the model after a round; killed at any moment, the last or this one stands."""
+    write_whole(folder / CHECKPOINT, _tensors(kept.model, rounds=to_plain(kept.rounds)))
+    _tell(live, kept.rounds[-1:])
+    live.report("rounds", len(kept.rounds), total)
+
+
+def finish(
+    folder: Path, kept: Kept, settings: Settings, seconds: float, extra: dict[str, Any]
+) -> None:
+    """Write the results."""
+    found = history_of(kept.rounds, settings.temperature, settings.may_decline)
+    if found is not None:
+        history, clients = found
+        sizes = (clients.names, clients.train_sizes, clients.test_sizes)
+        every = (
+            tables.history_table(history, [0]),
+            tables.rounds_table(history, [0]),
+            tables.clients_table(history, *sizes, [0]),
+        )
+        for name, table in zip(TABLES, every, strict=False):
+            write_whole(folder / name, tables.to_parquet(table))
+    write_whole(folder / METRICS, tables.to_parquet(metrics_table(kept.rounds)))
+    write_whole(folder / MODEL, _tensors(kept.model))
+    entry = summary_entry(kept.rounds, settings.title, notes_of(kept.rounds))
+    about = machine() | {"flower": version("flwr"), "seconds": round(seconds, 3)}
+    write_json(
+        folder / SUMMARY, {**about, "rounds": settings.rounds, "configurations": [entry | extra]}
+    )
+    (folder / CHECKPOINT).unlink(missing_ok=True)
+    write_card(folder)
+
+
+def tell_again(live: Live, rounds: list[Round]) -> None:
+    """After a stop: what was known before."""
+    for own in rounds:
+        _tell(live, [own])
+
+
+def _tell(live: Live, last: list[Round]) -> None:
+    found = series(last)
+    (number,) = (own.number for own in last)
+    known = {name: np.array([found[name][1]]) for name in TRAIL if name in found}
+    live.note([number], {name: known.get(name, np.array([[np.nan]])) for name in TRAIL})
+
+
+def _tensors(model: Arrays, **more: Any) -> bytes:
+    """The file has its own order of arrays; a model's is that of its names."""
+    about = {"names": json.dumps(list(model))} | {k: json.dumps(v) for k, v in more.items()}
+    return dump_tensors({n: np.ascontiguousarray(a) for n, a in model.items()}, about)

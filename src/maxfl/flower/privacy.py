@@ -1,0 +1,131 @@
+"""Privacy for weighted sums: bounded contributions, noise on every sum, and what that guarantees.
+
+In a round a client adds (q Δ, q, a, d) to the sums: Δ clipped to C, q ≤ ¼, and a and d, bits for
+"satisfied" and "declined", of which at most one is 1. In units of (C/4, ¼, 1, 1) that is a vector
+no longer than √3, so Gaussian noise of z√3 of these units makes the sums a Gaussian mechanism with
+noise multiplier z. Everything else, normalisation included, is computed from the noisy sums. Each
+node is drawn by itself with a fixed probability, so that Poisson subsampling amplifies it.
+The neighbouring relation: one client, with all its data, is there or is not.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from maxfl.errors import InputError, check_number
+from maxfl.flower.tally import Tally
+
+SENSITIVITY = math.sqrt(3)
+LEAST_SIGNAL = 2.0
+"""Σ q_k below so many deviations of its noise says nothing: the model stays as it was."""
+MEANINGFUL = 100.0
+"""An ε above guarantees nothing, and need not be known exactly."""
+LEVELS = 2**22
+"""Steps between the smallest and the largest number that secure aggregation can add up."""
+
+
+class Privacy(NamedTuple):
+    """What the server may learn.
+
+    Attributes:
+        clip: C, the largest norm of a client's update; longer ones are made shorter.
+        noise_multiplier: z; 0 adds no noise and so guarantees nothing of the sums.
+        delta: δ, for which ε is told.
+        secure: Whether sums alone reach the server, by Flower's SecAgg+. Clients then need
+            ``maxfl.flower.secure_mod`` before ``appeal_mod``.
+    """
+
+    clip: float
+    noise_multiplier: float = 0.0
+    delta: float = 1e-5
+    secure: bool = False
+
+    @property
+    def private(self) -> bool:
+        """Whether results are differentially private."""
+        return self.noise_multiplier > 0
+
+    @property
+    def span(self) -> float:
+        """Largest absolute value of anything that a client adds to a sum, where bits are ¼."""
+        return max(self.clip, 1.0) / 4
+
+
+def check(own: Privacy) -> None:
+    """Refuse settings that mean nothing."""
+    check_number("privacy.clip", own.clip, above=0)
+    check_number("privacy.noise_multiplier", own.noise_multiplier, least=0)
+    check_number("privacy.delta", own.delta, above=0, below=1)
+    if not own.private and not own.secure:
+        raise InputError(
+            "privacy has neither noise nor secure aggregation, so that it protects nothing: set "
+            "noise_multiplier, or secure=True, or leave it out (for clipping alone: robust=)"
+        )
+    if own.private:
+        _accounting()
+
+
+def add_noise(own: Privacy, sums: Tally, rng: np.random.Generator) -> Tally:
+    """The sums that may be looked at."""
+    if not own.private:
+        return sums
+    size = sum(array.size for array in sums.weighted.values())
+    unit = own.noise_multiplier * (SENSITIVITY + _rounding(own, size))
+    return Tally(
+        {name: (array + rng.normal(0.0, unit * own.clip / 4, array.shape)).astype(array.dtype)
+         for name, array in sums.weighted.items()},
+        sums.weight + rng.normal(0.0, unit / 4),
+        sums.satisfied + rng.normal(0.0, unit),
+        sums.declined + rng.normal(0.0, unit),
+    )  # fmt: skip
+
+
+def lost_in_noise(own: Privacy, sums: Tally) -> bool:
+    """Whether Σ q_k can't be told from noise, so that dividing by it would be a random step."""
+    return own.private and sums.weight < LEAST_SIGNAL * own.noise_multiplier * SENSITIVITY / 4
+
+
+def draw(nodes: list[int], probability: float, rng: np.random.Generator) -> list[int]:
+    """Each node by itself: Poisson sampling."""
+    return [node for node in nodes if rng.random() < probability]
+
+
+def epsilon(own: Privacy, probability: float, rounds: int) -> float | None:
+    """ε of (ε, δ) for a client after so many rounds, by the accountant; None without noise."""
+    if not own.private:
+        return None
+    if not rounds:
+        return 0.0
+    accounting = _accounting()
+    event = accounting.GaussianDpEvent(own.noise_multiplier)
+    if probability < 1:
+        event = accounting.PoissonSampledDpEvent(probability, event)
+
+    def bound(accountant: Any) -> float:
+        return float(accountant.compose(event, rounds).get_epsilon(own.delta))
+
+    rough = bound(accounting.rdp.RdpAccountant())
+    # Privacy loss distributions are tighter, but take for ever where there is hardly any noise.
+    return min(rough, bound(accounting.pld.PLDAccountant())) if rough < MEANINGFUL else rough
+
+
+def _rounding(own: Privacy, size: int) -> float:
+    """How much longer rounding to whole numbers can make what a client adds, in the same units."""
+    if not own.secure:
+        return 0.0
+    step = 2 * 4 * own.span / LEVELS
+    return step * math.sqrt(size / own.clip**2 + 3)
+
+
+def _accounting() -> Any:
+    try:
+        import dp_accounting
+        import dp_accounting.pld
+        import dp_accounting.rdp
+    except ImportError as error:
+        raise InputError(
+            "privacy with noise needs an accountant for its guarantee, which is not installed: "
+            "pip install 'maxfl[privacy]'"
+        ) from error
+    return dp_accounting

@@ -1,0 +1,172 @@
+"""What happened in a federation, round by round: plain data that a checkpoint can hold."""
+
+import math
+from typing import Any, NamedTuple
+
+from flwr.app import Message, MetricRecord
+
+from maxfl.flower import terms
+from maxfl.flower.tally import Counts
+
+
+class Event(NamedTuple):
+    """Something that went otherwise than asked: kind is declined, failed or rejected."""
+
+    node: int
+    kind: str
+    why: str
+
+
+class Joined(NamedTuple):
+    """A client that took part, where the operator lets losses be revealed."""
+
+    node: int
+    weight: float
+    examples: float
+
+
+class Opinion(NamedTuple):
+    """What a client says of the model after a round; NaN where it does not.
+
+    Attributes:
+        node: Who says it.
+        name: Number of the client in its node's config ("partition-id"), else -1.
+        satisfied: Whether its requirement is met.
+        held_out: Whether that is about data kept from training.
+        accuracy: As its app measures it.
+        examples: Samples that it measured on.
+        loss: F_k(w).
+        requirement: ρ_k.
+        test_loss: The same two on data kept from training.
+        test_requirement: See above.
+    """
+
+    node: int
+    name: int
+    satisfied: bool
+    held_out: bool
+    accuracy: float
+    examples: float
+    loss: float
+    requirement: float
+    test_loss: float
+    test_requirement: float
+
+
+class Evaluated(NamedTuple):
+    """What all clients together say of the model after a round."""
+
+    told: int
+    satisfied: int
+    held_out: bool
+    accuracy: float
+
+    @property
+    def gm_appeal(self) -> float:
+        """Share of satisfied clients among those that were heard; NaN without any."""
+        return self.satisfied / self.told if self.told else math.nan
+
+
+class Round(NamedTuple):
+    """One round.
+
+    Attributes:
+        number: From 1.
+        counts: How clients answered; of the model before the round.
+        evaluated: What they say of the model after it, if they were asked.
+        events: Who did not take part, and why.
+        asked: Nodes that were asked; like the next two, only where losses are revealed.
+        joined: Who took part.
+        opinions: Every client's own.
+    """
+
+    number: int
+    counts: Counts
+    evaluated: Evaluated | None
+    events: list[Event]
+    asked: list[int]
+    joined: list[Joined]
+    opinions: list[Opinion]
+
+
+def to_plain(rounds: list[Round]) -> list[Any]:
+    """Rounds as lists, for JSON; it has no NaN."""
+    return _without_nan(rounds)
+
+
+def from_plain(content: list[Any]) -> list[Round]:
+    """The rounds again."""
+    return [
+        Round(
+            number,
+            Counts(*counts),
+            None if evaluated is None else Evaluated(*map(_nan, evaluated)),
+            [Event(*own) for own in events],
+            asked,
+            [Joined(*map(_nan, own)) for own in joined],
+            [Opinion(*map(_nan, own)) for own in opinions],
+        )
+        for number, counts, evaluated, events, asked, joined, opinions in content
+    ]
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_without_nan(own) for own in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _nan(value: Any) -> Any:
+    return math.nan if value is None else value
+
+
+def opinion_of(reply: Message, accuracy: str, examples: str) -> Opinion | str:
+    """What a reply to an evaluation says, or why it says nothing.
+
+    Args:
+        reply: Without an error.
+        accuracy: What the app calls its accuracy.
+        examples: What it calls the number of its samples.
+    """
+    records = list(reply.content.metric_records.values())
+    if len(records) != 1:
+        return f"{len(records)} metric records; want one"
+    metrics = records[0]
+    if metrics.get(terms.APPEAL) not in (0, 1):
+        return f"{terms.APPEAL} is {metrics.get(terms.APPEAL)!r}; want 0 or 1"
+    if not _number(metrics, examples) > 0:
+        return f"{examples} is {metrics.get(examples)!r}; want a number above 0"
+    bad = [name for name, value in metrics.items()
+           if isinstance(value, float) and not math.isfinite(value)]  # fmt: skip
+    if bad:
+        return f"{', '.join(bad[:3])} is not finite"
+    name = _number(metrics, terms.PARTITION)
+    return Opinion(
+        reply.metadata.src_node_id,
+        -1 if math.isnan(name) else int(name),
+        bool(metrics[terms.APPEAL]),
+        bool(metrics.get(terms.HELD_OUT, 0)),
+        *(
+            _number(metrics, key)
+            for key in (accuracy, examples, terms.LOSS, terms.REQUIREMENT, terms.TEST_LOSS,
+                        terms.TEST_REQUIREMENT)
+        ),
+    )  # fmt: skip
+
+
+def _number(metrics: MetricRecord, key: str) -> float:
+    value = metrics.get(key)
+    return float(value) if isinstance(value, int | float) else math.nan
+
+
+def evaluated(opinions: list[Opinion]) -> Evaluated | None:
+    """All opinions in one; None without any. Accuracy is a mean over clients, as in simulations."""
+    if not opinions:
+        return None
+    known = [own.accuracy for own in opinions if not math.isnan(own.accuracy)]
+    return Evaluated(
+        len(opinions),
+        sum(own.satisfied for own in opinions),
+        all(own.held_out for own in opinions),
+        sum(known) / len(known) if known else math.nan,
+    )
