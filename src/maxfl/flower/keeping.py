@@ -91,10 +91,14 @@ def finish(
     write_whole(folder / METRICS, tables.to_parquet(metrics_table(kept.rounds)))
     write_whole(folder / MODEL, _tensors(kept.model))
     entry = summary_entry(kept.rounds, settings.title, notes_of(kept.rounds))
-    about = machine() | {"flower": version("flwr"), "seconds": round(seconds, 3)}
-    write_json(
-        folder / SUMMARY, {**about, "rounds": settings.rounds, "configurations": [entry | extra]}
-    )
+    about = {
+        **machine(),
+        "flower": version("flwr"),
+        "seconds": round(seconds, 3),
+        "rounds": settings.rounds,
+        "means_only": found is None,
+    }
+    write_json(folder / SUMMARY, {**about, "configurations": [entry | extra]})
     (folder / CHECKPOINT).unlink(missing_ok=True)
     write_card(folder)
 

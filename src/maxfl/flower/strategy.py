@@ -248,7 +248,7 @@ class MaxFL(FedAvg):
         config[terms.REVEAL] = self._reveal
         draw = self._draw if self._privacy and self._privacy.private else super().configure_train
         messages = list(draw(number, arrays, config, grid))
-        self._asked = [message.metadata.dst_node_id for message in messages]
+        self._asked = sorted(message.metadata.dst_node_id for message in messages)
         return messages
 
     def _draw(
@@ -275,7 +275,8 @@ class MaxFL(FedAvg):
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Take the step along what the good replies say; without enough of them, none."""
-        every = list(replies)
+        # In one order, so that sums have the same bits whoever answers first.
+        every = sorted(replies, key=lambda reply: reply.metadata.src_node_id)
         found = sort_replies(every, self._model, self._limits)
         counts, sums = self._added_up(found, len(every))
         self._note(self._first + server_round, counts, found, every)

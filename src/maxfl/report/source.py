@@ -123,9 +123,12 @@ def _read_run(folder: Path, experiment: dict[str, Any]) -> _Folder:
     if not len(numbers) == len(every) == count:
         raise InputError(f"{folder}: {METRICS} and {SUMMARY} do not fit: one of them is damaged")
     missing = [] if kept else [f"{folder} has no settings: it was made from Python without them."]
+    means_only = summary.get("means_only", False)
+    if means_only:  # a federation whose clients keep their losses to themselves
+        missing.append(_no_clients(folder))
     found = [
         Found(
-            folder, folder, number, entry["values"],
+            folder, folder, -1 if means_only else number, entry["values"],
             _settings(experiment, settings, entry, i, count), entry, folder,
             experiment["federation"],
             metrics.filter(pc.field("configuration") == number),
@@ -193,12 +196,15 @@ def _read_means(folder: Path, about: dict[str, Any], notes: list[str]) -> _Folde
             own = own.filter(pc.field(key) == value)
         entry = {"values": row, "data": about["data"][row["part"]], "notes": []}
         found.append(Found(folder, folder, -1, row, {"seed": row["seed"]}, entry, folder, "", own))
-    line = f"{folder} has means over clients only: nothing can be said about single clients."
-    return _Folder(found, _machine(about), [line, *notes])
+    return _Folder(found, _machine(about), [_no_clients(folder), *notes])
+
+
+def _no_clients(folder: Path) -> str:
+    return f"{folder} has means over clients only: nothing can be said about single clients."
 
 
 def _machine(summary: dict[str, Any]) -> dict[str, Any]:
-    keys = ("maxfl", "jax", "python", "device", "seconds", "scale")
+    keys = ("maxfl", "jax", "flower", "python", "device", "seconds", "scale")
     return {key: summary[key] for key in keys if summary.get(key) is not None}
 
 
