@@ -10,7 +10,7 @@ import jax
 import typer
 from rich.markup import escape
 
-from maxfl import data_command, paper_command, theory_command
+from maxfl import data_command, flower_command, paper_command, theory_command
 from maxfl.arguments import ConfigFile, Settings, note_unused, read_settings
 from maxfl.config import override, parse_setting, validate
 from maxfl.demo import run_demo
@@ -53,6 +53,7 @@ app.command("report")(report_command)
 app.command("watch")(watch_command)
 app.add_typer(data_command.app, name="data", no_args_is_help=True)
 app.add_typer(paper_command.app, name="paper", no_args_is_help=True)
+app.add_typer(flower_command.app, name="flower", no_args_is_help=True)
 app.add_typer(theory_command.app, name="theory", no_args_is_help=True)
 
 

@@ -8,6 +8,7 @@ METRICS = "metrics.parquet"
 TABLES = ("history.parquet", "rounds.parquet", "clients.parquet", METRICS)
 PARTITION = "partition.parquet"
 MODEL, CARD = "model.safetensors", "model-card.md"
+ROUND_LOG = "rounds.log"
 STUDY, STUDY_RESULTS = "study.json", "results.parquet"
 
 

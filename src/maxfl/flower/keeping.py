@@ -2,6 +2,7 @@
 
 experiment.json          what is being run; written first, so that a folder is known by it
 checkpoint.safetensors   while it goes on: the model after the last round, and what happened so far
+rounds.log               a line for every round, and for everybody who did not take part
 progress.json            while it goes on: how far it is, for `maxfl watch`
 model.safetensors        the final global model
 metrics.parquet          GM-Appeal, accuracy and answers, round by round
@@ -23,9 +24,9 @@ from maxfl import tables
 from maxfl.errors import InputError
 from maxfl.files import write_json, write_whole
 from maxfl.flower.outcome import history_of, metrics_table, notes_of, series, summary_entry
-from maxfl.flower.record import Round, from_plain, to_plain
+from maxfl.flower.record import Round, from_plain, lines_of, to_plain
 from maxfl.flower.replies import Arrays
-from maxfl.folders import METRICS, MODEL, SUMMARY, TABLES
+from maxfl.folders import METRICS, MODEL, ROUND_LOG, SUMMARY, TABLES
 from maxfl.live import TRAIL, Live
 from maxfl.runs import machine, write_card
 
@@ -68,6 +69,8 @@ def load(folder: Path, name: str = CHECKPOINT) -> Kept | None:
 
 def save(folder: Path, kept: Kept, live: Live, total: int) -> None:
     """Keep the model after a round; killed at any moment, the last or this one stands."""
+    with (folder / ROUND_LOG).open("a") as log:
+        log.write("\n".join(lines_of(kept.rounds[-1])) + "\n")
     write_whole(folder / CHECKPOINT, _tensors(kept.model, rounds=to_plain(kept.rounds)))
     _tell(live, kept.rounds[-1:])
     live.report("rounds", len(kept.rounds), total)

@@ -89,6 +89,23 @@ class Round(NamedTuple):
     opinions: list[Opinion]
 
 
+def lines_of(own: Round) -> list[str]:
+    """A round for people: a line, and one for everybody who did not take part."""
+    counts, seen = own.counts, own.evaluated
+    if seen is not None:
+        appeal = f"GM-Appeal {seen.gm_appeal:.2f} of {seen.told} clients"
+        appeal += "" if math.isnan(seen.accuracy) else f", accuracy {100 * seen.accuracy:.1f} %"
+    elif counts.told:
+        appeal = f"GM-Appeal before it {counts.gm_appeal:.2f} of {counts.told} clients"
+    else:
+        appeal = "nobody was heard"
+    answers = [f"{counts.took_part} of {counts.asked} took part"]
+    answers += [f"{n} {kind}" for kind, n in counts._asdict().items()
+                if n and kind in ("declined", "failed", "rejected")]  # fmt: skip
+    events = [f"  node {event.node} {event.kind}: {event.why}" for event in own.events]
+    return [f"round {own.number}: {appeal}; {', '.join(answers)}", *events]
+
+
 def to_plain(rounds: list[Round]) -> list[Any]:
     """Rounds as lists, for JSON; it has no NaN."""
     return _without_nan(rounds)

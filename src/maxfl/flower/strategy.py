@@ -33,7 +33,7 @@ from maxfl.algorithms.contract import Cohort, Server, Total
 from maxfl.errors import InputError, check_number
 from maxfl.flower import keeping, privacy, terms
 from maxfl.flower.privacy import Privacy
-from maxfl.flower.record import Event, Joined, Opinion, Round, evaluated, opinion_of
+from maxfl.flower.record import Event, Joined, Opinion, Round, evaluated, lines_of, opinion_of
 from maxfl.flower.replies import Arrays, Limits, Sorted, sort_replies
 from maxfl.flower.secure_sum import SecureGrid
 from maxfl.flower.tally import Counts, Tally, add_up, count, estimated
@@ -394,22 +394,8 @@ class MaxFL(FedAvg):
             events=[*self._now.events, *events],
         ))  # fmt: skip
         self._now = None
-        log(INFO, told(self.rounds[-1]))
+        log(INFO, lines_of(self.rounds[-1])[0])
         self._end_of_round()
-
-
-def told(own: Round) -> str:
-    """A round in a line."""
-    counts, seen = own.counts, own.evaluated
-    appeal = (f"before it {counts.gm_appeal:.2f} of {counts.told}" if seen is None
-              else f"{seen.gm_appeal:.2f} of {seen.told} clients")  # fmt: skip
-    more = "" if seen is None or math.isnan(seen.accuracy) else f", accuracy {seen.accuracy:.1%}"
-    answers = ", ".join(
-        f"{getattr(counts, name)} {name.replace('_', ' ')}"
-        for name in ("took_part", "declined", "failed", "rejected")
-        if name == "took_part" or getattr(counts, name)
-    )
-    return f"round {own.number}: GM-Appeal {appeal}{more}; {answers}"
 
 
 def _metric_names(reply: Message) -> frozenset[str]:

@@ -1,10 +1,10 @@
-"""The server: MaxFL instead of FedAvg."""
+"""The server: it trains the model that most clients prefer to their own."""
 
 from flwr.app import Array, ArrayRecord, Context
 from flwr.serverapp import Grid, ServerApp
 
+from federation import task
 from maxfl.flower import MaxFL
-from numpyfl import task
 
 app = ServerApp()
 
@@ -13,14 +13,16 @@ app = ServerApp()
 def main(grid: Grid, context: Context) -> None:
     """Train for as many rounds as the app's config says."""
     config = context.run_config
-    nodes = config["min-nodes"]
+    nodes = config["nodes"]
     strategy = MaxFL(
         decline_after=config["decline-after"],
+        reveal=config["reveal"],
+        folder=config["results"],
+        resume=config["resume"],
+        title=task.TITLE,
         min_available_nodes=nodes,
         min_train_nodes=nodes,
         min_evaluate_nodes=nodes,
     )
     start = ArrayRecord({name: Array(array) for name, array in task.init().items()})
-    strategy.start(grid, start, num_rounds=config["rounds"], timeout=60)
-    for number, counts in strategy.counts.items():
-        print(f"round {number}: GM-Appeal {counts.gm_appeal:.2f}, {counts}")
+    strategy.start(grid, start, num_rounds=config["rounds"], timeout=config["timeout"])

@@ -1,1 +1,0 @@
-"""Softmax regression in NumPy on Flower."""

@@ -1,0 +1,1 @@
+"""A federation: softmax regression in NumPy, trained with MaxFL on Flower."""
