@@ -4,13 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Without --no-compile, pip turns thousands of files into bytecode that are never imported.
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test test-flower lint bench clean
 
 demo: $(VENV)/installed
 	$(BIN)/maxfl demo --out runs/demo --resume
 
 test: lint
 	$(BIN)/python -m pytest
+
+# MaxFL on Flower, with real processes on loopback: four minutes.
+test-flower: $(VENV)/installed-flower
+	$(BIN)/python -m pytest --numprocesses=0 tests/test_flower*.py tests/test_robust.py
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
@@ -32,6 +36,10 @@ $(VENV)/installed: $(VENV)/created pyproject.toml constraints.txt
 
 $(VENV)/installed-dev: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev]'
+	touch $@
+
+$(VENV)/installed-flower: $(VENV)/installed-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev,flower,privacy]'
 	touch $@
 
 clean:

@@ -59,7 +59,7 @@ def demo_command(
     """
     if find_spec("flwr") is None:
         raise InputError("Flower is not installed: pip install 'maxfl[flower]'")
-    results = (out / "results").resolve()
+    results = (out / "federation").resolve()
     _check_free(out, results, resume)
     chosen = own_app or out / "app"
     if own_app is None and not chosen.exists():

@@ -7,7 +7,6 @@ Everything they write is in one folder, and none of them outlives the ``with`` b
 import json
 import os
 import shutil
-import signal
 import socket
 import ssl
 import subprocess
@@ -19,6 +18,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import psutil
 
 from maxfl.errors import InputError
 from maxfl.flower.credentials import make_certificates, make_node_key
@@ -137,14 +138,17 @@ class Deployment:
         return "\n".join(self._flwr("log", run, CONNECTION, "--show").splitlines()[-15:])
 
     def stop(self) -> None:
-        """End every process, and whatever those that they started leave."""
-        for own in reversed(self._started):
-            own.process.terminate()
-        until = time.monotonic() + GRACE
+        """End every process, and all that they started, some of it in sessions of its own."""
+        every = [found for own in self._started for found in _family(own.process.pid)]
+        for found in every:
+            with suppress(psutil.NoSuchProcess):
+                found.terminate()
+        _, left = psutil.wait_procs(every, GRACE)
+        for found in left:
+            with suppress(psutil.NoSuchProcess):
+                found.kill()
+        psutil.wait_procs(left, GRACE)
         for own in self._started:
-            with suppress(subprocess.TimeoutExpired):
-                own.process.wait(max(0.1, until - time.monotonic()))
-            _kill_group(own.process)
             own.process.wait()
         for name in ("keys", "certificates", "home"):  # of no use any more, and secret
             shutil.rmtree(self.folder / name, ignore_errors=True)
@@ -155,7 +159,7 @@ class Deployment:
             process = subprocess.Popen(
                 [_program(program), *map(str, arguments)],
                 stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=self._environment(),
-                start_new_session=True,  # so that what it starts can be ended with it
+                start_new_session=True,  # Ctrl-C is for us, who then end it in order
             )  # fmt: skip
         self._started.append(Started(process, log))
         return self._started[-1]
@@ -224,9 +228,13 @@ def _check_alive(own: Started, name: str) -> None:
         raise InputError(f"{name} ended at once:\n{own.last_lines}")
 
 
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+def _family(pid: int) -> list[psutil.Process]:
+    """A process and all that descend from it."""
+    try:
+        first = psutil.Process(pid)
+        return [first, *first.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
 
 
 def _json(text: str) -> dict[str, Any]:

@@ -223,6 +223,7 @@ class MaxFL(FedAvg):
         return {
             "algorithm": name,
             "training": {"rounds": rounds, "server_lr": self._server_lr},
+            "requirement": {"kind": "clients"},
             "participation": {"rule": rule, "start": self._decline_after, "floor": self._floor},
             "server": {"rule": self._robust.rule.value, "clips": self._robust.clips, **limits},
             "privacy": None if own is None else own._asdict(),

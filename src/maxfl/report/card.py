@@ -53,7 +53,7 @@ def sections(own: Configuration, trace: Trace | None) -> list[Section]:
     parts = [
         Section("The model", [*_model(own.settings), _weights(own)]),
         Section("The data", [f"{own.data}.", *_split(own.settings), *_clients(trace, own.settings),
-                             *(f"Note on the split: {note}." for note in own.entry["notes"])]),
+                             *(f"Note: {note}." for note in own.entry["notes"])]),
         Section("What clients require", _requirement(own.settings)),
     ]  # fmt: skip
     if trace is not None:
@@ -61,6 +61,8 @@ def sections(own: Configuration, trace: Trace | None) -> list[Section]:
             Section("What it reaches", _reaches(trace, own.entry)),
             Section("For whom it does not work", _fails(trace, read_partition(own.place))),
         ]
+    if "answers" in own.entry:
+        parts.append(Section("How clients answered", _on_the_way(own.entry)))
     return [*parts, Section("Before you use it", _advice())]
 
 
@@ -70,12 +72,17 @@ def _model(settings: Mapping[str, Any]) -> list[str]:
                if k.startswith("algorithm.") and k != "algorithm.name"}  # fmt: skip
     special = ", ".join(f"{k} {v}" for k, v in numbers.items() if v is not None)
     lines = [f"Trained with {method_name(settings)}{f' ({special})' if special else ''}."]
-    if "training.rounds" in settings:
+    if "training.cohort" in settings:
         lines.append(
             f"{get('training.rounds')} rounds of {get('training.cohort')} clients, "
             f"{get('training.local_steps')} local steps on {get('training.batch_size')} samples, "
             f"learning rates {get('training.local_lr')} (clients) and {get('training.server_lr')} "
             f"(server); seed {get('seed')}."
+        )
+    elif "training.rounds" in settings:  # a real federation: its clients know the rest
+        lines.append(
+            f"{get('training.rounds')} rounds on Flower, learning rate of the server "
+            f"{get('training.server_lr')}."
         )
     if "model.hidden" in settings:
         hidden = " and ".join(map(str, settings["model.hidden"]))
@@ -136,6 +143,7 @@ def _requirement(settings: Mapping[str, Any]) -> list[str]:
         "solo": f"The model must have a smaller loss than the one that the client trains alone, "
         f"in {settings.get('requirement.steps', 'some')} steps{times}.",
         "fixed": f"The model must have a loss below {loss}.",
+        "clients": "Each client sets its own, and keeps it to itself unless it is asked to tell.",
     }
     lines = [rule.get(str(kind), f"A rule of the user's own ({kind}).")]
     presence = settings.get("participation.rule", "everyone")
@@ -193,18 +201,48 @@ def _fails(trace: Trace, partition: Partition | None) -> list[str]:
             lines.append(f"It meets the requirement of all {int(group.sum())} {who} clients.")
             continue
         count, total = int(lost.sum()), int(group.sum())
-        worse = trace.solo_accuracy[lost].mean() - trace.accuracy[-1, lost].mean()
-        points = Figure.of([abs(worse)], 1, percent=True).printed[0]
         lines.append(
             f"It does not meet the requirement of {count} of {total} {who} clients: their held-out "
-            f"loss is above it (median gap {np.median(gap[lost]):.2f}). On average its accuracy is "
-            f"{points} points {'lower' if worse > 0 else 'higher'} there than that of the model "
-            f"each would train alone."
+            f"loss is above it (median gap {np.median(gap[lost]):.2f})."
+            + _in_points(trace.solo_accuracy[lost].mean() - trace.accuracy[-1, lost].mean())
         )
         lines += _marks(lost, group & ~lost, partition)
         worst = np.flatnonzero(lost)[np.argsort(-gap[lost], kind="stable")][:MOST_NAMED]
         named = ", ".join(f"{trace.name[k]} (gap {gap[k]:.2f})" for k in worst)
         lines.append(f"{'The worst off: ' if count > len(worst) else ''}{named}.")
+    return lines
+
+
+def _in_points(worse: float) -> str:
+    """The same as accuracy, where it is known what clients reach alone."""
+    if not np.isfinite(worse):
+        return ""
+    points = Figure.of([abs(worse)], 1, percent=True).printed[0]
+    return (
+        f" On average its accuracy is {points} points {'lower' if worse > 0 else 'higher'} there "
+        f"than that of the model each would train alone."
+    )
+
+
+def _on_the_way(entry: Mapping[str, Any]) -> list[str]:
+    """How clients of a real federation answered, and what was guaranteed to them."""
+    answers, privacy = entry["answers"], entry.get("privacy")
+    lines = [
+        f"Over all rounds, clients were asked {answers['asked']} times: {answers['took_part']} "
+        f"times they took part, {answers['declined']} times they declined, {answers['failed']} "
+        f"times they failed or did not answer, {answers['rejected']} replies were rejected."
+    ]
+    if privacy is None:
+        return [*lines, "The server saw every client's update; nothing was added for privacy."]
+    if privacy["secure"]:
+        lines.append("The server saw sums over clients alone (secure aggregation).")
+    if privacy["epsilon"] is not None:
+        lines.append(
+            f"Differential privacy for each client: ε = {privacy['epsilon']:.2f} at δ = "
+            f"{privacy['delta']:g}, over {privacy['rounds']} rounds with noise multiplier "
+            f"{privacy['noise_multiplier']:g}, updates clipped to {privacy['clip']:g}, each client "
+            f"drawn with probability {privacy['sampling_probability']:g}. The counts are noisy too."
+        )
     return lines
 
 

@@ -3,6 +3,7 @@
 Softmax regression in NumPy; 40 Fashion-MNIST images a client, which come with maxfl.
 """
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from maxfl.data.assemble import assemble
 from maxfl.data.fashion_mnist import fashion_mnist_12k
 from maxfl.data.partition import dirichlet
-from maxfl.federation import Samples
+from maxfl.federation import Federation, Samples
 
 TITLE = "Fashion-MNIST, 40 images a client"
 Model = dict[str, NDArray[np.float32]]
@@ -28,12 +29,18 @@ Split = dict[str, Data]
 """By "train" and "test"."""
 
 
-def load(client: int, clients: int) -> Split:
-    """The data of one of the clients; the labels of one in four contradict the others'."""
+@cache
+def everybody(clients: int) -> Federation:
+    """All clients' data, of which a node uses its own; one client in four contradicts the rest."""
     rng = np.random.default_rng(0)
     images = fashion_mnist_12k()
     split = dirichlet(images.y, clients, samples=40, alpha=5.0, rng=rng)
-    federation = assemble(images, split, rng, flipped=0.25)
+    return assemble(images, split, rng, flipped=0.25)
+
+
+def load(client: int, clients: int) -> Split:
+    """The data of one of the clients."""
+    federation = everybody(clients)
 
     def own(samples: Samples) -> Data:
         rows = slice(*samples.offsets[client : client + 2])
