@@ -164,6 +164,9 @@ def test_epsilon_is_that_of_the_gaussian_mechanism():
     )
     assert rules.epsilon(own, 0.1, 1) < high
     assert rules.epsilon(own, 1.0, 0) == 0
+    assert rules.epsilon(Privacy(clip=1.0, noise_multiplier=1.0), 0.25, 20) == pytest.approx(
+        8.1, abs=0.05
+    ), "docs/flower.md says so"
     assert rules.epsilon(SECURE, 1.0, 3) is None
 
 

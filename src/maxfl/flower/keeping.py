@@ -12,6 +12,9 @@ model-card.md            what the model is, and for whom it does not work; made 
 """
 
 import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,12 +26,13 @@ from safetensors.numpy import save as dump_tensors
 from maxfl import tables
 from maxfl.errors import InputError
 from maxfl.files import write_json, write_whole
-from maxfl.flower.outcome import history_of, metrics_table, notes_of, series, summary_entry
+from maxfl.flower.outcome import Clients, history_of, metrics_table, notes_of, series, summary_entry
 from maxfl.flower.record import Round, from_plain, lines_of, to_plain
 from maxfl.flower.replies import Arrays
-from maxfl.folders import METRICS, MODEL, ROUND_LOG, SUMMARY, TABLES
+from maxfl.folders import METRICS, MODEL, ROUND_LOG, SUMMARY
+from maxfl.history import History
 from maxfl.live import TRAIL, Live
-from maxfl.runs import machine, write_card
+from maxfl.runs import claimed, machine, write_card
 
 CHECKPOINT = "checkpoint.safetensors"
 RESULTS = (METRICS, MODEL)
@@ -50,9 +54,71 @@ class Settings(NamedTuple):
     may_decline: bool
 
 
-def load(folder: Path, name: str = CHECKPOINT) -> Kept | None:
-    """What a folder keeps, None if that is nothing."""
-    path = folder / name
+@contextmanager
+def kept_in(
+    folder: Path, config: dict[str, Any], settings: Settings, *, resume: bool
+) -> Iterator["Keeper"]:
+    """Hold a folder for one run; what the run says of itself there, it says until the end."""
+    description = {"config": config, "federation": "", "title": settings.title}
+    with claimed(folder, description, resume=resume, results=RESULTS) as finished:
+        keeper = Keeper(folder, settings, finished)
+        with keeper.live.telling():
+            yield keeper
+        keeper.live.remove()
+
+
+class Keeper:
+    """A folder that is held for one run.
+
+    Attributes:
+        before: What was kept when the run stopped, None if it is new.
+        finished: The final model, None if the run is not finished.
+    """
+
+    def __init__(self, folder: Path, settings: Settings, finished: bool) -> None:
+        self._folder, self._settings = folder, settings
+        self._began = time.monotonic()
+        self.live = Live(folder, [{}], None)
+        done = _load(folder / MODEL) if finished else None
+        self.finished = None if done is None else done.model
+        self.before = None if finished else _load(folder / CHECKPOINT)
+        if self.before is not None:
+            for own in self.before.rounds:
+                _tell(self.live, own)
+            self.live.report("resumed", len(self.before.rounds), settings.rounds)
+
+    def save(self, kept: Kept) -> None:
+        """Keep the model after a round; killed at any moment, the last or this one stands."""
+        with (self._folder / ROUND_LOG).open("a") as log:
+            log.write("\n".join(lines_of(kept.rounds[-1])) + "\n")
+        tensors = _tensors(kept.model, rounds=to_plain(kept.rounds))
+        write_whole(self._folder / CHECKPOINT, tensors)
+        _tell(self.live, kept.rounds[-1])
+        self.live.report("rounds", len(kept.rounds), self._settings.rounds)
+
+    def finish(self, kept: Kept, extra: dict[str, Any]) -> None:
+        """Write the results."""
+        folder, settings = self._folder, self._settings
+        found = history_of(kept.rounds, settings.temperature, settings.may_decline)
+        if found is not None:
+            _write_clients(folder, *found)
+        write_whole(folder / METRICS, tables.to_parquet(metrics_table(kept.rounds)))
+        write_whole(folder / MODEL, _tensors(kept.model))
+        entry = summary_entry(kept.rounds, settings.title, notes_of(kept.rounds))
+        about = {
+            **machine(),
+            "flower": version("flwr"),
+            "seconds": round(time.monotonic() - self._began, 3),
+            "rounds": settings.rounds,
+            "means_only": found is None,
+        }
+        write_json(folder / SUMMARY, {**about, "configurations": [entry | extra]})
+        (folder / CHECKPOINT).unlink(missing_ok=True)
+        write_card(folder)
+
+
+def _load(path: Path) -> Kept | None:
+    """What a file keeps, None if it is not there."""
     if not path.is_file():
         return None
     try:
@@ -67,56 +133,21 @@ def load(folder: Path, name: str = CHECKPOINT) -> Kept | None:
         ) from error
 
 
-def save(folder: Path, kept: Kept, live: Live, total: int) -> None:
-    """Keep the model after a round; killed at any moment, the last or this one stands."""
-    with (folder / ROUND_LOG).open("a") as log:
-        log.write("\n".join(lines_of(kept.rounds[-1])) + "\n")
-    write_whole(folder / CHECKPOINT, _tensors(kept.model, rounds=to_plain(kept.rounds)))
-    _tell(live, kept.rounds[-1:])
-    live.report("rounds", len(kept.rounds), total)
-
-
-def finish(
-    folder: Path, kept: Kept, settings: Settings, seconds: float, extra: dict[str, Any]
-) -> None:
-    """Write the results."""
-    found = history_of(kept.rounds, settings.temperature, settings.may_decline)
-    if found is not None:
-        history, clients = found
-        sizes = (clients.names, clients.train_sizes, clients.test_sizes)
-        every = (
-            tables.history_table(history, [0]),
-            tables.rounds_table(history, [0]),
-            tables.clients_table(history, *sizes, [0]),
-        )
-        for name, table in zip(TABLES, every, strict=False):
-            write_whole(folder / name, tables.to_parquet(table))
-    write_whole(folder / METRICS, tables.to_parquet(metrics_table(kept.rounds)))
-    write_whole(folder / MODEL, _tensors(kept.model))
-    entry = summary_entry(kept.rounds, settings.title, notes_of(kept.rounds))
-    about = {
-        **machine(),
-        "flower": version("flwr"),
-        "seconds": round(seconds, 3),
-        "rounds": settings.rounds,
-        "means_only": found is None,
+def _write_clients(folder: Path, history: History, clients: Clients) -> None:
+    sizes = (clients.names, clients.train_sizes, clients.test_sizes)
+    every = {
+        "history.parquet": tables.history_table(history, [0]),
+        "rounds.parquet": tables.rounds_table(history, [0]),
+        "clients.parquet": tables.clients_table(history, *sizes, [0]),
     }
-    write_json(folder / SUMMARY, {**about, "configurations": [entry | extra]})
-    (folder / CHECKPOINT).unlink(missing_ok=True)
-    write_card(folder)
+    for name, table in every.items():
+        write_whole(folder / name, tables.to_parquet(table))
 
 
-def tell_again(live: Live, rounds: list[Round]) -> None:
-    """After a stop: what was known before."""
-    for own in rounds:
-        _tell(live, [own])
-
-
-def _tell(live: Live, last: list[Round]) -> None:
-    found = series(last)
-    (number,) = (own.number for own in last)
+def _tell(live: Live, own: Round) -> None:
+    found = series([own])
     known = {name: np.array([found[name][1]]) for name in TRAIL if name in found}
-    live.note([number], {name: known.get(name, np.array([[np.nan]])) for name in TRAIL})
+    live.note([own.number], {name: known.get(name, np.array([[np.nan]])) for name in TRAIL})
 
 
 def _tensors(model: Arrays, **more: Any) -> bytes:

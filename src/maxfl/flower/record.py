@@ -3,9 +3,6 @@
 import math
 from typing import Any, NamedTuple
 
-from flwr.app import Message, MetricRecord
-
-from maxfl.flower import terms
 from maxfl.flower.tally import Counts
 
 
@@ -135,55 +132,3 @@ def _without_nan(value: Any) -> Any:
 
 def _nan(value: Any) -> Any:
     return math.nan if value is None else value
-
-
-def opinion_of(reply: Message, accuracy: str, examples: str) -> Opinion | str:
-    """What a reply to an evaluation says, or why it says nothing.
-
-    Args:
-        reply: Without an error.
-        accuracy: What the app calls its accuracy.
-        examples: What it calls the number of its samples.
-    """
-    records = list(reply.content.metric_records.values())
-    if len(records) != 1:
-        return f"{len(records)} metric records; want one"
-    metrics = records[0]
-    if metrics.get(terms.APPEAL) not in (0, 1):
-        return f"{terms.APPEAL} is {metrics.get(terms.APPEAL)!r}; want 0 or 1"
-    if not _number(metrics, examples) > 0:
-        return f"{examples} is {metrics.get(examples)!r}; want a number above 0"
-    bad = [name for name, value in metrics.items()
-           if isinstance(value, float) and not math.isfinite(value)]  # fmt: skip
-    if bad:
-        return f"{', '.join(bad[:3])} is not finite"
-    name = _number(metrics, terms.PARTITION)
-    return Opinion(
-        reply.metadata.src_node_id,
-        -1 if math.isnan(name) else int(name),
-        bool(metrics[terms.APPEAL]),
-        bool(metrics.get(terms.HELD_OUT, 0)),
-        *(
-            _number(metrics, key)
-            for key in (accuracy, examples, terms.LOSS, terms.REQUIREMENT, terms.TEST_LOSS,
-                        terms.TEST_REQUIREMENT)
-        ),
-    )  # fmt: skip
-
-
-def _number(metrics: MetricRecord, key: str) -> float:
-    value = metrics.get(key)
-    return float(value) if isinstance(value, int | float) else math.nan
-
-
-def evaluated(opinions: list[Opinion]) -> Evaluated | None:
-    """All opinions in one; None without any. Accuracy is a mean over clients, as in simulations."""
-    if not opinions:
-        return None
-    known = [own.accuracy for own in opinions if not math.isnan(own.accuracy)]
-    return Evaluated(
-        len(opinions),
-        sum(own.satisfied for own in opinions),
-        all(own.held_out for own in opinions),
-        sum(known) / len(known) if known else math.nan,
-    )

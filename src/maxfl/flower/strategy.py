@@ -5,8 +5,6 @@ simulation: the same direction, the same robust rules.
 """
 
 import math
-import time
-from collections import Counter
 from collections.abc import Callable, Iterable
 from logging import INFO, WARNING
 from pathlib import Path
@@ -32,15 +30,13 @@ from maxfl.algorithms import maxfl
 from maxfl.algorithms.contract import Cohort, Server, Total
 from maxfl.errors import InputError, check_number
 from maxfl.flower import keeping, privacy, terms
+from maxfl.flower.opinions import evaluated, hear
 from maxfl.flower.privacy import Privacy
-from maxfl.flower.record import Event, Joined, Opinion, Round, evaluated, lines_of, opinion_of
+from maxfl.flower.record import Event, Joined, Opinion, Round, lines_of
 from maxfl.flower.replies import Arrays, Limits, Sorted, sort_replies
 from maxfl.flower.secure_sum import SecureGrid
 from maxfl.flower.tally import Counts, Tally, add_up, count, estimated
-from maxfl.folders import MODEL
-from maxfl.live import Live
 from maxfl.robust import Robust, Rule, mean
-from maxfl.runs import claimed
 
 EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
 
@@ -182,31 +178,18 @@ class MaxFL(FedAvg):
             rounds, self._title, float(self._algorithm.hyper.temperature),
             self._decline_after is not None and not self._observe,
         )  # fmt: skip
-        description = {"config": self._description(rounds), "federation": "", "title": self._title}
-        with claimed(folder, description, resume=self._resume, results=keeping.RESULTS) as finished:
-            if finished:
+        description = self._description(rounds)
+        with keeping.kept_in(folder, description, settings, resume=self._resume) as keeper:
+            if keeper.finished is not None:
                 log(INFO, "the run in %s is finished: nothing is left to do", folder)
-                kept = keeping.load(folder, MODEL)
-                return Result() if kept is None else Result(arrays=_record(kept.model))
-            live, began = Live(folder, [{}], None), time.monotonic()
-            kept = keeping.load(folder)
-            if kept is not None:
-                self.rounds, self._first = kept.rounds, len(kept.rounds)
-                start = _record(kept.model)
+                return Result(arrays=_record(keeper.finished))
+            if keeper.before is not None:
+                self.rounds, self._first = keeper.before.rounds, len(keeper.before.rounds)
+                start = _record(keeper.before.model)
                 log(INFO, "going on after round %d of %d, from %s", self._first, rounds, folder)
-                keeping.tell_again(live, kept.rounds)
-                live.report("resumed", self._first, rounds)
-
-            def end_of_round() -> None:
-                keeping.save(folder, keeping.Kept(self._model, self.rounds), live, rounds)
-
-            self._end_of_round = end_of_round
-            with live.telling():
-                result = run(start)
-                found = keeping.Kept(self._model, self.rounds)
-                seconds = time.monotonic() - began
-                keeping.finish(folder, found, settings, seconds, {"privacy": self._guarantee()})
-            live.remove()
+            self._end_of_round = lambda: keeper.save(keeping.Kept(self._model, self.rounds))
+            result = run(start)
+            keeper.finish(keeping.Kept(self._model, self.rounds), {"privacy": self._guarantee()})
         log(INFO, "results: %s; look at them with: maxfl report %s", folder, folder)
         return result
 
@@ -355,35 +338,14 @@ class MaxFL(FedAvg):
         self, server_round: int, replies: Iterable[Message]
     ) -> MetricRecord | None:
         """What clients say of the new model, without those whose words are no good."""
-        opinions, good, events = self._heard(list(replies))
+        opinions, good, events = hear(replies, self._accuracy_key, self.weighted_by_key)
+        for event in events:
+            log(INFO, "\t> node %d %s: %s", *event)
         metrics = super().aggregate_evaluate(server_round, good)
         if metrics is not None:
             metrics.pop(terms.PARTITION, None)  # a name; its mean means nothing
         self._end(opinions, events)
         return metrics
-
-    def _heard(self, replies: list[Message]) -> tuple[list[Opinion], list[Message], list[Event]]:
-        heard: list[tuple[Opinion, Message]] = []
-        events: list[Event] = []
-        for reply in replies:
-            node = reply.metadata.src_node_id
-            if reply.has_error():
-                events.append(Event(node, "failed", f"evaluation: {reply.error.reason}"))
-                continue
-            own = opinion_of(reply, self._accuracy_key, self.weighted_by_key)
-            if isinstance(own, str):
-                events.append(Event(node, "rejected", f"evaluation: {own}"))
-            else:
-                heard.append((own, reply))
-        # Flower averages only replies that all have the same metrics.
-        names = Counter(_metric_names(reply) for _, reply in heard).most_common(1)
-        for own, reply in list(heard):
-            if _metric_names(reply) != names[0][0]:
-                heard.remove((own, reply))
-                events.append(Event(own.node, "rejected", "evaluation: other metrics than most"))
-        for event in events:
-            log(INFO, "\t> node %d %s: %s", *event)
-        return [own for own, _ in heard], [reply for _, reply in heard], events
 
     def _end(self, opinions: list[Opinion], events: list[Event]) -> None:
         """A round is over: tell, and keep."""
@@ -397,10 +359,6 @@ class MaxFL(FedAvg):
         self._now = None
         log(INFO, lines_of(self.rounds[-1])[0])
         self._end_of_round()
-
-
-def _metric_names(reply: Message) -> frozenset[str]:
-    return frozenset(name for own in reply.content.metric_records.values() for name in own)
 
 
 def _record(model: Arrays) -> ArrayRecord:

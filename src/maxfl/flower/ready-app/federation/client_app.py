@@ -19,10 +19,9 @@ def model_of(message: Message) -> task.Model:
 
 def measure(part: str) -> tuple:
     """The loss of a model that comes in, and that of one trained alone, which it must beat."""
-    return (
-        lambda message, own: task.loss(model_of(message), data_of(own)[part]),
-        lambda _, own: task.loss(task.alone(data_of(own)["train"]), data_of(own)[part]),
-    )
+    return (lambda message, own: task.loss(model_of(message), data_of(own)[part]),
+            lambda _, own: task.loss(task.alone(data_of(own)["train"]), data_of(own)[part]),
+    )  # fmt: skip
 
 
 app = ClientApp(mods=[appeal_mod(*measure("train"), held_out=measure("test"))])

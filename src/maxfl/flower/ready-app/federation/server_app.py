@@ -15,14 +15,11 @@ def main(grid: Grid, context: Context) -> None:
     config = context.run_config
     nodes = config["nodes"]
     strategy = MaxFL(
-        decline_after=config["decline-after"],
-        reveal=config["reveal"],
-        folder=config["results"],
-        resume=config["resume"],
-        title=task.TITLE,
+        decline_after=config["decline-after"], folder=config["results"], resume=config["resume"],
+        reveal=config["reveal"], title=task.TITLE,
         min_available_nodes=nodes,
         min_train_nodes=nodes,
         min_evaluate_nodes=nodes,
-    )
+    )  # fmt: skip
     start = ArrayRecord({name: Array(array) for name, array in task.init().items()})
     strategy.start(grid, start, num_rounds=config["rounds"], timeout=config["timeout"])

@@ -1,0 +1,25 @@
+"""The server: MaxFL instead of FedAvg."""
+
+from flwr.app import ArrayRecord, Context
+from flwr.serverapp import Grid, ServerApp
+
+from maxfl.flower import MaxFL
+from torchfl import task
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Train for as many rounds as the app's config says."""
+    config = context.run_config
+    nodes = config["nodes"]
+    strategy = MaxFL(
+        decline_after=config["decline-after"], folder=config["results"], resume=config["resume"],
+        reveal=config["reveal"],
+        min_available_nodes=nodes,
+        min_train_nodes=nodes,
+        min_evaluate_nodes=nodes,
+    )  # fmt: skip
+    start = ArrayRecord(task.Net().state_dict())
+    strategy.start(grid, start, num_rounds=config["rounds"], timeout=config["timeout"])
