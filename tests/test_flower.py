@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower not installed")
 
-from flwr.app import ConfigRecord, Error, Message, MessageType, RecordDict
+from flwr.app import Array, ConfigRecord, Error, Message, MessageType, RecordDict
 from flwr.serverapp.strategy import FedAvg
 
 from flower_nodes import START, Nodes, _identity, arrays, make_app, train  # noqa: F401
@@ -102,6 +102,16 @@ def replace(name, value):
     return change
 
 
+def forge(change):
+    """Bytes of an array that are not what its header says."""
+
+    def forged(content):
+        own = content["arrays"]["w"]
+        content["arrays"]["w"] = Array(own.dtype, own.shape, own.stype, change(own.data))
+
+    return forged
+
+
 @pytest.mark.parametrize(
     "bad",
     [
@@ -111,6 +121,10 @@ def replace(name, value):
         broken(replace("w", np.ones(3, np.float64))),
         broken(replace("more", np.ones(3, np.float32))),
         broken(replace("w", np.full(3, 1e9, np.float32))),
+        broken(forge(lambda data: data.replace(b"(3,)", b"(9,)"))),
+        broken(forge(lambda data: data.replace(b"(3,), }", b"(9**9,)}"))),
+        broken(forge(lambda _: b"PK\x03\x04 no array")),
+        broken(forge(lambda data: data[:-4])),
         broken(lambda content: content.pop("arrays")),
         broken(lambda content: content.pop("metrics")),
         make_app(1.0, 2.0, maxfl_weight=0.3),
@@ -122,7 +136,7 @@ def replace(name, value):
 )
 def test_a_bad_reply_is_rejected_alone(bad):
     good = (make_app(1.0, 2.0), make_app(3.0, 2.0))
-    strategy = MaxFL(largest_norm=100)
+    strategy = MaxFL()
     ((with_it, metrics),) = train(strategy, Nodes(*good, bad))
     ((without, _),) = train(MaxFL(), Nodes(*good))
     assert (metrics["took_part"], metrics["rejected"]) == (2, 1)
@@ -143,8 +157,32 @@ def test_observing_trains_as_fedavg_does():
     apps = [make_app(1.0, 2.0, 0.5, 10.0), make_app(3.0, 2.0, -1.0, 30.0)]
     ((model, metrics),) = train(MaxFL(observe=True), Nodes(*apps))
     ((plain, _),) = train(FedAvg(), Nodes(*apps))
-    np.testing.assert_array_equal(model["w"], plain["w"])
+    np.testing.assert_allclose(model["w"], plain["w"], rtol=1e-6)
     assert metrics["gm-appeal"] == 0.5
+
+
+@pytest.mark.parametrize("lie", [{"num_examples": -1.0}, {"num_examples": math.inf}, {"more": 1.0}])
+def test_a_liar_does_not_end_the_observing(lie):
+    honest = [make_app(1.0, 2.0, 0.5, 10.0), make_app(3.0, 2.0, -1.0, 30.0)]
+    ((model, _),) = train(MaxFL(observe=True), Nodes(*honest, make_app(1.0, 2.0, 0.0, 40.0, **lie)))
+    expected = honest if "more" not in lie else [*honest, make_app(1.0, 2.0, 0.0, 40.0)]
+    ((plain, _),) = train(FedAvg(), Nodes(*expected))
+    np.testing.assert_allclose(model["w"], plain["w"], rtol=1e-6)
+
+
+def test_a_step_that_is_not_finite_is_not_taken():
+    apps = [make_app(1.0, 2.0, sign * 1e38) for sign in (1, 1, 1)]
+    strategy = MaxFL(largest_norm=1e39, server_lr=1e3)
+    ((model, metrics),) = train(strategy, Nodes(*apps))
+    np.testing.assert_array_equal(model["w"], START["w"])
+    assert metrics["took_part"] == 3
+
+
+def test_what_apps_tell_of_their_training_is_averaged():
+    apps = [make_app(1.0, 2.0, 0.5, n, **{"train_loss": x}) for n, x in ((10.0, 1.0), (30.0, 2.0))]
+    ((_, metrics),) = train(MaxFL(), Nodes(*apps))
+    assert metrics["train-loss"] == pytest.approx(1.75)
+    assert terms.WEIGHT not in metrics
 
 
 def test_clipping_and_robust_rules_are_the_simulations():
@@ -163,6 +201,7 @@ def test_clipping_and_robust_rules_are_the_simulations():
         (lambda: MaxFL(robust=robust.mean(clip=-1)), "server.clip"),
         (lambda: MaxFL(decline_after=-1), "decline_after"),
         (lambda: MaxFL(decline_after=3).start(None, None, 3), "nobody could ever decline"),
+        (lambda: MaxFL(observe=True, robust=robust.median()), "robust= has no effect"),
         (lambda: appeal_mod("loss", 1.0), "want a function"),
         (lambda: appeal_mod(lambda *_: 1.0, math.nan), "not a finite number"),
     ],
@@ -218,3 +257,26 @@ def test_the_same_model_as_the_simulation(small, start):
     assert [c.took_part for c in strategy.counts.values()] == took_part.tolist()
     if start is not None:
         assert took_part.min() < seen, "somebody declined, or this shows nothing"
+
+
+def test_odd_metrics_do_not_end_an_evaluation():
+    def listed(message, context):
+        reply = make_app(1.0, 2.0)(message, context)
+        if message.metadata.message_type == MessageType.EVALUATE:
+            reply.content["metrics"]["accuracy"] = [0.5, 0.5]
+        return reply
+
+    def renamed(message, context):
+        reply = make_app(1.0, 2.0)(message, context)
+        if message.metadata.message_type == MessageType.EVALUATE:
+            reply.content["other"] = reply.content.pop("metrics")
+        return reply
+
+    huge = make_app(1.0, 2.0, num_examples=1e300)
+    nodes = Nodes(*[make_app(1.0, 2.0)] * 3, listed, renamed, huge, None)
+    strategy = MaxFL(reveal=True)
+    strategy.start(nodes, arrays(START), num_rounds=1)
+    (own,) = strategy.rounds
+    assert own.evaluated.told == 3
+    late = [event.node for event in own.events if event.why.startswith("evaluation")]
+    assert late == [16, 14, 15, 17]

@@ -191,8 +191,8 @@ def test_rounds_survive_json():
     nodes = federation()
     nodes.apps[12] = make_app(1.0, 2.0, maxfl_appeal=7)
     strategy.start(nodes, arrays(START), num_rounds=2)
-    again = from_plain(json.loads(json.dumps(to_plain(strategy.rounds))))
-    assert repr(again) == repr(strategy.rounds)
+    for own in strategy.rounds:
+        assert repr(from_plain(json.loads(json.dumps(to_plain(own))))) == repr(own)
 
 
 def test_a_liar_does_not_end_an_evaluation():
@@ -202,3 +202,81 @@ def test_a_liar_does_not_end_an_evaluation():
     (own,) = strategy.rounds
     assert (own.evaluated.told, own.evaluated.satisfied) == (2, 2)
     assert [event.why for event in own.events] == ["evaluation: other metrics than most"]
+
+
+def test_killed_before_the_results_were_written(tmp_path, monkeypatch):
+    """After the last round, before the end: nothing is left to train, and nothing is lost."""
+    whole = run(tmp_path / "whole", federation())
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("maxfl.flower.keeping.Keeper.finish", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path / "cut", federation())
+    result = run(tmp_path / "cut", federation(), resume=True)
+    np.testing.assert_array_equal(result.arrays["w"].numpy(), whole.arrays["w"].numpy())
+    model = load_file(tmp_path / "cut" / "model.safetensors")
+    np.testing.assert_array_equal(model["w"], whole.arrays["w"].numpy())
+    assert not list((tmp_path / "cut").glob("checkpoint*"))
+
+
+def test_a_round_that_was_cut_off_is_paid_for(tmp_path):
+    pytest.importorskip("dp_accounting", reason="dp-accounting not installed")
+    from maxfl.flower.privacy import epsilon
+
+    own = Privacy(clip=1.0, noise_multiplier=1.0)
+    nodes, calls = federation(), []
+    good = nodes.apps[11]
+
+    def stops(message, context):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return good(message, context)
+
+    nodes.apps[11] = stops
+    options = {"rounds": 3, "privacy": own, "fraction_evaluate": 0.0}
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "run", nodes, **options)
+    run(tmp_path / "run", nodes, resume=True, **options)
+    (entry,) = json.loads((tmp_path / "run" / "summary.json").read_text())["configurations"]
+    assert entry["privacy"]["rounds"] == 4
+    assert entry["privacy"]["epsilon"] == epsilon(own, 1.0, 4)
+
+
+def test_reasons_are_one_short_line(tmp_path):
+    def fails(message, context):  # noqa: ARG001
+        return Message(Error(3, "a\nround 9: forged " + "x" * 10**6), reply_to=message)
+
+    run(tmp_path / "run", Nodes(make_app(1.0, 2.0), make_app(1.0, 2.0), fails), rounds=2)
+    lines = (tmp_path / "run" / "rounds.log").read_text().splitlines()
+    assert [line[:7] for line in lines if not line.startswith("  ")] == ["round 1", "round 2"]
+    assert max(map(len, lines)) < 400
+
+
+def test_the_log_is_that_of_the_rounds_that_count(tmp_path):
+    nodes, calls = federation(), []
+    good = nodes.apps[11]
+
+    def stops(message, context):
+        calls.append(1)
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        return good(message, context)
+
+    nodes.apps[11] = stops
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "run", nodes)
+    with (tmp_path / "run" / "checkpoint.jsonl").open("a") as file:
+        file.write("[3, of a round that was cut off")
+    run(tmp_path / "run", nodes, resume=True)
+    lines = (tmp_path / "run" / "rounds.log").read_text().splitlines()
+    assert [line.split(":")[0] for line in lines] == [f"round {r}" for r in (1, 2, 3, 4)]
+
+
+def test_other_defences_are_another_experiment(tmp_path):
+    run(tmp_path / "run", federation())
+    with pytest.raises(InputError, match=r"config\.replies\.least"):
+        run(tmp_path / "run", federation(), least_replies=2, resume=True)

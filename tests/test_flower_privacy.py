@@ -7,8 +7,8 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower not installed")
 
-from flwr.app import ConfigRecord, Error, Message
-from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS, Key
+from flwr.app import ConfigRecord, Error, Message, RecordDict
+from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS, Key, Stage
 
 from flower_nodes import START, Nodes, _identity, arrays, make_app, train  # noqa: F401
 from maxfl import appeal, robust
@@ -124,11 +124,11 @@ def test_a_secure_client_answers_no_plain_server():
 def test_noise_has_the_deviation_that_the_accountant_is_told():
     own = Privacy(clip=2.0, noise_multiplier=1.5)
     rng = np.random.default_rng(0)
-    zero = Tally({"w": np.zeros(20_000, np.float32)}, 0.0, 0.0, 0.0)
-    noisy = [rules.add_noise(own, zero, rng) for _ in range(400)]
-    unit = 1.5 * math.sqrt(3)
+    zero = Tally({"w": np.zeros(20_000, np.float32)}, 0.0, 0.0, 0.0, 0.0)
+    noisy = [rules.add_noise(own, zero, 0, rng) for _ in range(400)]
+    unit = 1.5 * 2
     assert np.std(noisy[0].weighted["w"]) == pytest.approx(unit * 2.0 / 4, rel=0.03)
-    for name, scale in (("weight", 1 / 4), ("satisfied", 1.0), ("declined", 1.0)):
+    for name, scale in (("weight", 1 / 4), ("satisfied", 1), ("declined", 1), ("told", 1)):
         found = np.std([getattr(sums, name) for sums in noisy])
         assert found == pytest.approx(unit * scale, rel=0.15)
 
@@ -139,9 +139,11 @@ def test_no_client_adds_more_than_the_sensitivity():
         clip, q = rng.uniform(0.1, 5), rng.uniform(0, 0.25)
         update = rng.normal(size=6)
         update *= min(1.0, clip / np.linalg.norm(update))
-        took_part = np.concatenate([4 / clip * q * update, [4 * q, 1, 0]])
+        took_part = np.concatenate([4 / clip * q * update, [4 * q, 1, 0, 1]])
         assert np.linalg.norm(took_part) <= rules.SENSITIVITY + 1e-12
-    assert np.linalg.norm([4 / 1.0 * 0.25 * 1.0, 4 * 0.25, 1, 0]) == pytest.approx(np.sqrt(3))
+    declined = np.array([0, 0, 0, 1, 1])
+    assert np.linalg.norm(declined) <= rules.SENSITIVITY
+    assert np.linalg.norm([4 / 1.0 * 0.25 * 1.0, 4 * 0.25, 1, 0, 1]) == rules.SENSITIVITY
 
 
 def test_epsilon_is_that_of_the_gaussian_mechanism():
@@ -180,6 +182,7 @@ def test_private_training_steps_along_noisy_sums():
     np.testing.assert_allclose(step, 0.25, atol=0.02)
     assert np.ptp(step) > 0, "there is noise"
     assert strategy.rounds[1].counts == Counts(40, 40, 40, 0, 0, 0)
+    assert [a.dtype for a in found[0][0].values()] == [np.float32] * 2
     assert strategy._guarantee()["epsilon"] > 0
 
 
@@ -201,17 +204,27 @@ def test_nodes_are_drawn_one_by_one():
     assert np.var(sizes) == pytest.approx(21, rel=0.3)
     own = Privacy(clip=1.0, noise_multiplier=1.0)
     strategy = MaxFL(privacy=own, fraction_evaluate=0.0, fraction_train=0.0001)
-    train(strategy, Nodes(*[make_app(1.0, 2.0) for _ in range(3)]))
-    assert strategy.rounds[0].counts.asked == 0
+    nodes = Nodes(*[make_app(1.0, 2.0) for _ in range(3)])
+    assert strategy.configure_train(1, arrays(START), ConfigRecord(), nodes) == []
+
+
+def test_who_was_drawn_is_not_told():
+    pytest.importorskip("dp_accounting", reason="dp-accounting not installed")
+    own = Privacy(clip=1.0, noise_multiplier=1e-6)
+    strategy = MaxFL(privacy=own, fraction_evaluate=0.0, fraction_train=0.5, decline_after=0)
+    apps = [make_app(1.0, 2.0), make_app(3.0, 2.0), make_app(1.0, 2.0, math.nan), None]
+    train(strategy, Nodes(*apps), rounds=8)
+    for found in strategy.rounds:
+        assert found.events == []
+        assert (found.counts.asked, found.counts.failed, found.counts.rejected) == (2, 0, 0)
 
 
 def test_estimates_can_be_counts():
-    before = Counts(10, 0, 0, 0, 0, 0)
-    for satisfied, declined, expected in (
-        (-3.0, 4.4, (6, 0, 4)), (99.0, -1.0, (10, 10, 0)), (5.0, 40.0, (0, 0, 10))
+    for satisfied, declined, told, expected in (
+        (-3.0, 4.4, 10.2, (10, 6, 0, 4, 0, 0)), (99.0, -1.0, 99.0, (10, 10, 10, 0, 0, 0)),
+        (5.0, 40.0, 7.9, (10, 0, 0, 8, 2, 0)), (3.0, 0.0, -2.0, (10, 0, 0, 0, 10, 0)),
     ):  # fmt: skip
-        found = estimated(10, Tally({}, 0.0, satisfied, declined), before)
-        assert (found.took_part, found.satisfied, found.declined) == expected
+        assert estimated(10, Tally({}, 0.0, satisfied, declined, told)) == expected
 
 
 @pytest.mark.parametrize(
@@ -224,7 +237,6 @@ def test_estimates_can_be_counts():
         ({"privacy": SECURE, "fraction_evaluate": 1.0}, "set fraction_evaluate=0"),
         ({"privacy": SECURE, "reveal": True}, "reveal=True"),
         ({"privacy": SECURE, "observe": True}, "observe=True"),
-        ({"privacy": SECURE, "largest_norm": 3.0}, "largest_norm="),
         ({"privacy": SECURE, "robust": robust.median()}, "robust="),
     ],
 )
@@ -236,8 +248,62 @@ def test_settings_that_protect_nothing_are_refused(options, words):
 def test_rounding_is_counted_into_the_noise():
     """Secure sums are of whole numbers: a client's term can be that much longer."""
     plain, secure = (Privacy(clip=1.0, noise_multiplier=1.0, secure=s) for s in (False, True))
-    assert rules._rounding(plain, 10**6) == 0
-    assert rules._rounding(secure, 10**6) == pytest.approx(2 * math.sqrt(10**6 + 3) / 2**22)
+    assert rules._rounding(plain, 10**6, 2**22) == 0
+    assert rules._rounding(secure, 10**6, 2**22) == pytest.approx(2 * math.sqrt(10**6 + 4) / 2**22)
+
+
+def lost_at(stage, how):
+    """A client that is lost in a stage of the protocol: it fails, or answers nonsense."""
+    good = secure_app(1.0, 2.0)
+    stages = []
+
+    def answer(message, context):
+        stages.append(message.content[RECORD_KEY_CONFIGS][Key.STAGE])
+        if stages[-1] != stage:
+            return good(message, context)
+        if how == "fails":
+            raise ValueError("it broke")
+        if how == "empty":
+            return Message(RecordDict(), reply_to=message)
+        reply = good(message, context)
+        told = reply.content[RECORD_KEY_CONFIGS]
+        for name in list(told):
+            told[name] = [b"nonsense"] * 4 if isinstance(told[name], list) else 1
+        return reply
+
+    return answer
+
+
+@pytest.mark.parametrize("stage", Stage.all())
+@pytest.mark.parametrize("how", ["fails", "empty", "nonsense"])
+def test_a_client_lost_in_any_stage_harms_nobody_else(stage, how):
+    good = [*CLIENTS, CLIENTS[0]]
+    nodes = Watched(*[secure_app(*own) for own in good], lost_at(stage, how))
+    strategy, through = secure_strategy(nodes)
+    ((model, metrics),) = train(strategy, through)
+    last = stage == Stage.UNMASK  # by then it is in the sum
+    whole = [*good, (1.0, 2.0)] if last else good
+    ((plain, _),) = train(MaxFL(), Nodes(*[make_app(*own) for own in whole]))
+    assert (metrics["took_part"], metrics["failed"]) == (len(whole), 5 - len(whole))
+    np.testing.assert_allclose(model["w"], plain["w"], atol=1e-5)
+    (event,) = strategy.rounds[0].events
+    assert event.node == 15
+
+
+@pytest.mark.parametrize(
+    ("app", "words"),
+    [
+        (lambda: secure_app(math.nan, 2.0), "its loss or requirement is no number"),
+        (lambda: secure_app(1.0, 2.0, np.zeros((3, 1), np.float32)), "after training; want"),
+    ],
+)
+def test_a_client_refuses_to_send_what_would_spoil_the_sum(app, words):
+    nodes = Watched(*[secure_app(*own) for own in [*CLIENTS, CLIENTS[0]]], app())
+    strategy, through = secure_strategy(nodes)
+    train(strategy, through)
+    (event,) = strategy.rounds[0].events
+    assert (event.node, event.kind) == (15, "failed")
+    assert words in event.why
 
 
 def test_too_few_survivors_give_no_sums():

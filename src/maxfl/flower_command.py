@@ -16,6 +16,7 @@ import typer
 
 from maxfl.errors import InputError
 from maxfl.folders import ROUND_LOG, SUMMARY
+from maxfl.live import PROGRESS
 from maxfl.report.write import PAGE, write_report
 from maxfl.terminal import console
 
@@ -123,17 +124,22 @@ def _train(own_app: Path, nodes: int, config: dict[str, Any], place: Path, resul
         console.print(f"{nodes} SuperNodes, each with its own process and registered key")
         run = here.submit(own_app, config)
         told, asked = len(_lines(results)), time.monotonic()
-        while not (results / SUMMARY).exists():
+        while not _is_done(results):
             time.sleep(0.5)
             told = _tell(results, told)
             if time.monotonic() - asked > ASK_EVERY:
                 asked, status = time.monotonic(), here.status(run)
-                if status.startswith("finished") and not (results / SUMMARY).exists():
+                if status.startswith("finished") and not _is_done(results):
                     raise InputError(_failure(status, here.log_of(run), place))
                 if time.monotonic() - began > WAIT_MOST:
                     raise InputError(f"the run took over an hour; its logs: {place / 'logs'}")
         _tell(results, told)
     console.print(f"All processes ended, after {time.monotonic() - began:.0f} s")
+
+
+def _is_done(results: Path) -> bool:
+    """Whether the last is written; progress.json goes after everything else."""
+    return (results / SUMMARY).exists() and not (results / PROGRESS).exists()
 
 
 def _failure(status: str, log: str, place: Path) -> str:

@@ -17,24 +17,24 @@ def model_of(message: Message) -> task.Net:
     return model
 
 
-def loss(message: Message, context: Context) -> float:
-    return task.loss(model_of(message), data_of(context)["train"])
+def trained(model: task.Net, context: Context, steps: int) -> task.Net:
+    return task.train(model, data_of(context)["train"], steps)
 
 
-def requirement(message: Message, context: Context) -> float:
-    return task.loss(task.alone(data_of(context)["train"]), data_of(context)["train"])
+def measure(part: str) -> tuple:
+    return (lambda message, own: task.loss(model_of(message), data_of(own)[part]),
+            lambda _, own: task.loss(trained(task.Net(), own, 10), data_of(own)[part]))
 
 
-app = ClientApp(mods=[appeal_mod(loss, requirement)])
+app = ClientApp(mods=[appeal_mod(*measure("train"), held_out=measure("test"))])
 
 
 @app.train()
 def train(message: Message, context: Context) -> Message:
-    data = data_of(context)["train"]
-    model = task.train(model_of(message), data, steps=20)
+    model = trained(model_of(message), context, steps=20)
     content = {
         "arrays": ArrayRecord(model.state_dict()),
-        "metrics": MetricRecord({"num-examples": len(data.y)}),
+        "metrics": MetricRecord({"num-examples": len(data_of(context)["train"].y)}),
     }
     return Message(RecordDict(content), reply_to=message)
 

@@ -1,4 +1,4 @@
-"""The server: MaxFL instead of FedAvg."""
+"""The server."""
 
 from flwr.app import ArrayRecord, Context
 from flwr.serverapp import Grid, ServerApp
@@ -15,11 +15,10 @@ def main(grid: Grid, context: Context) -> None:
     config = context.run_config
     nodes = config["nodes"]
     strategy = MaxFL(
-        decline_after=config["decline-after"], folder=config["results"], resume=config["resume"],
-        reveal=config["reveal"],
+        folder=config["results"], resume=config["resume"], reveal=config["reveal"], decline_after=4,
         min_available_nodes=nodes,
         min_train_nodes=nodes,
         min_evaluate_nodes=nodes,
-    )  # fmt: skip
+    )
     start = ArrayRecord(task.Net().state_dict())
     strategy.start(grid, start, num_rounds=config["rounds"], timeout=config["timeout"])

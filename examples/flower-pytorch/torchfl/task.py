@@ -73,8 +73,3 @@ def train(model: Net, data: Data, steps: int, rate: float = 0.02) -> Net:
         cross_entropy(model(data.x), data.y).backward()
         optimiser.step()
     return model
-
-
-def alone(data: Data) -> Net:
-    """What a client can do without the others."""
-    return train(Net(), data, steps=10)

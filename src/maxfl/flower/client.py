@@ -58,7 +58,8 @@ def appeal_mod(
         if training and config.get(terms.MAY_DECLINE, False) and not satisfied:
             reason = "the model does not meet this client's requirement"
             return Message(Error(terms.DECLINED, reason), reply_to=message)
-        more = _revealed(train, test, message, context) if reveal else {}
+        known = {judge.name: (loss, bar)}
+        more = _revealed(train, test, known, message, context) if reveal else {}
         reply = app(message, context)
         if reply.has_error():
             return reply
@@ -117,14 +118,21 @@ def _called(name: str, function: Loss, message: Message, context: Context) -> fl
 
 
 def _revealed(
-    train: _Measure, test: _Measure | None, message: Message, context: Context
+    train: _Measure,
+    test: _Measure | None,
+    known: dict[str, tuple[float, float]],
+    message: Message,
+    context: Context,
 ) -> dict[str, float]:
-    """Losses and requirements, for an operator who asks for them."""
-    loss, bar = _measured(train, message, context)
-    told = {terms.LOSS: loss, terms.REQUIREMENT: bar}
-    if test is not None and message.metadata.message_type == MessageType.EVALUATE:
-        loss, bar = _measured(test, message, context)
-        told |= {terms.TEST_LOSS: loss, terms.TEST_REQUIREMENT: bar}
+    """Losses and requirements, for an operator who asks; ``known`` are measured already."""
+    training = message.metadata.message_type == MessageType.TRAIN
+    told: dict[str, float] = {}
+    for own, name in ((train, terms.LOSS), (test, terms.TEST_LOSS)):
+        if own is not None and (own is train or not training):
+            there = own.name in known
+            told[name], told[own.name] = (
+                known[own.name] if there else _measured(own, message, context)
+            )
     number = context.node_config.get(terms.PARTITION)
     return told | ({terms.PARTITION: number} if isinstance(number, int) else {})
 

@@ -166,10 +166,16 @@ class Deployment:
 
     def _flwr(self, *arguments: Any) -> str:
         command = [_program("flwr"), *map(str, arguments)]
-        done = subprocess.run(
-            command, capture_output=True, text=True, env=self._environment(), timeout=PATIENCE,
-            check=False,
-        )  # fmt: skip
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, env=self._environment(),
+                timeout=PATIENCE, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired as error:
+            raise InputError(
+                f"`{' '.join(command[1:])}` did not answer in {PATIENCE:.0f} s; the SuperLink's "
+                f"log: {self.folder / 'logs'}"
+            ) from error
         if done.returncode:
             raise InputError(f"`{' '.join(command[1:])}` failed:\n{done.stdout}{done.stderr}")
         return done.stdout

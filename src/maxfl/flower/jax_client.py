@@ -1,7 +1,7 @@
 """A client in JAX that trains as the simulation does: the same draws, the same steps.
 
-Any framework will do for a client; this one serves the ready app and, since its draws are those of
-the simulation, shows that both train the same model.
+For federations whose clients run JAX; and since its draws are those of the simulation, it shows
+that both train the same model.
 """
 
 from functools import partial

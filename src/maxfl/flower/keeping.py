@@ -1,7 +1,8 @@
 """A federation's folder: a checkpoint after every round, and results as a simulation leaves them.
 
 experiment.json          what is being run; written first, so that a folder is known by it
-checkpoint.safetensors   while it goes on: the model after the last round, and what happened so far
+checkpoint.safetensors   while it goes on: the model after the last round
+checkpoint.jsonl         while it goes on: what happened, a line for every round
 rounds.log               a line for every round, and for everybody who did not take part
 progress.json            while it goes on: how far it is, for `maxfl watch`
 model.safetensors        the final global model
@@ -12,6 +13,7 @@ model-card.md            what the model is, and for whom it does not work; made 
 """
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +27,7 @@ from safetensors.numpy import save as dump_tensors
 
 from maxfl import tables
 from maxfl.errors import InputError
-from maxfl.files import write_json, write_whole
+from maxfl.files import read_json, write_json, write_whole
 from maxfl.flower.outcome import Clients, history_of, metrics_table, notes_of, series, summary_entry
 from maxfl.flower.record import Round, from_plain, lines_of, to_plain
 from maxfl.flower.replies import Arrays
@@ -34,7 +36,8 @@ from maxfl.history import History
 from maxfl.live import TRAIL, Live
 from maxfl.runs import claimed, machine, write_card
 
-CHECKPOINT = "checkpoint.safetensors"
+CHECKPOINT, HAPPENED = "checkpoint.safetensors", "checkpoint.jsonl"
+BEGUN = "begun.json"
 RESULTS = (METRICS, MODEL)
 
 
@@ -64,6 +67,10 @@ def kept_in(
         keeper = Keeper(folder, settings, finished)
         with keeper.live.telling():
             yield keeper
+        # Also of a finished run, which may have been killed just before.
+        for name in (CHECKPOINT, HAPPENED, BEGUN):
+            (folder / name).unlink(missing_ok=True)
+        write_card(folder)
         keeper.live.remove()
 
 
@@ -73,27 +80,47 @@ class Keeper:
     Attributes:
         before: What was kept when the run stopped, None if it is new.
         finished: The final model, None if the run is not finished.
+        begun: Rounds that were begun, those that a stop cut off included.
     """
 
     def __init__(self, folder: Path, settings: Settings, finished: bool) -> None:
         self._folder, self._settings = folder, settings
         self._began = time.monotonic()
         self.live = Live(folder, [{}], None)
-        done = _load(folder / MODEL) if finished else None
-        self.finished = None if done is None else done.model
-        self.before = None if finished else _load(folder / CHECKPOINT)
-        if self.before is not None:
-            for own in self.before.rounds:
-                _tell(self.live, own)
-            self.live.report("resumed", len(self.before.rounds), settings.rounds)
+        self.finished = _load(folder / MODEL)[0] if finished else None
+        self.before = None if finished else self._before()
+        there = (folder / BEGUN).is_file()
+        self.begun: int = read_json(folder / BEGUN) if there else 0
+
+    def _before(self) -> Kept | None:
+        if not (self._folder / CHECKPOINT).is_file():
+            (self._folder / HAPPENED).unlink(missing_ok=True)
+            return None
+        model, done = _load(self._folder / CHECKPOINT)
+        # A line more than the model has rounds is of one that was cut off.
+        lines = (self._folder / HAPPENED).read_text().splitlines()[:done]
+        rounds = [from_plain(json.loads(line)) for line in lines]
+        write_whole(self._folder / HAPPENED, _lines(lines))
+        told = [line for own in rounds for line in lines_of(own)]
+        write_whole(self._folder / ROUND_LOG, _lines(told))
+        for own in rounds:
+            _tell(self.live, own)
+        self.live.report("resumed", done, self._settings.rounds)
+        return Kept(model, rounds)
+
+    def begin(self) -> None:
+        """Note that a round begins: privacy is spent by it, whatever becomes of it."""
+        self.begun += 1
+        write_json(self._folder / BEGUN, self.begun)
 
     def save(self, kept: Kept) -> None:
         """Keep the model after a round; killed at any moment, the last or this one stands."""
-        with (self._folder / ROUND_LOG).open("a") as log:
-            log.write("\n".join(lines_of(kept.rounds[-1])) + "\n")
-        tensors = _tensors(kept.model, rounds=to_plain(kept.rounds))
+        own = kept.rounds[-1]
+        _append(self._folder / HAPPENED, [json.dumps(to_plain(own))])
+        tensors = _tensors(kept.model, rounds=len(kept.rounds))
         write_whole(self._folder / CHECKPOINT, tensors)
-        _tell(self.live, kept.rounds[-1])
+        _append(self._folder / ROUND_LOG, lines_of(own))
+        _tell(self.live, own)
         self.live.report("rounds", len(kept.rounds), self._settings.rounds)
 
     def finish(self, kept: Kept, extra: dict[str, Any]) -> None:
@@ -103,7 +130,7 @@ class Keeper:
         if found is not None:
             _write_clients(folder, *found)
         write_whole(folder / METRICS, tables.to_parquet(metrics_table(kept.rounds)))
-        write_whole(folder / MODEL, _tensors(kept.model))
+        write_whole(folder / MODEL, _tensors(kept.model, rounds=len(kept.rounds)))
         entry = summary_entry(kept.rounds, settings.title, notes_of(kept.rounds))
         about = {
             **machine(),
@@ -113,24 +140,31 @@ class Keeper:
             "means_only": found is None,
         }
         write_json(folder / SUMMARY, {**about, "configurations": [entry | extra]})
-        (folder / CHECKPOINT).unlink(missing_ok=True)
-        write_card(folder)
 
 
-def _load(path: Path) -> Kept | None:
-    """What a file keeps, None if it is not there."""
-    if not path.is_file():
-        return None
+def _load(path: Path) -> tuple[Arrays, int]:
+    """The model in a file, and the number of rounds that led to it."""
     try:
         with safe_open(path, framework="numpy") as file:
             about = file.metadata()
             model = {key: file.get_tensor(key) for key in json.loads(about["names"])}
-            return Kept(model, from_plain(json.loads(about.get("rounds", "[]"))))
+            return model, json.loads(about["rounds"])
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"{path} can't be read ({error}): it is damaged or of another version. Remove it to "
             f"begin again, or choose another folder"
         ) from error
+
+
+def _append(path: Path, lines: list[str]) -> None:
+    with path.open("ab") as file:
+        file.write(_lines(lines))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _lines(lines: list[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def _write_clients(folder: Path, history: History, clients: Clients) -> None:

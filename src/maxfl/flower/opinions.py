@@ -2,13 +2,21 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from flwr.app import Message, MetricRecord
 
 from maxfl.flower import terms
 from maxfl.flower.record import Evaluated, Event, Opinion
+from maxfl.flower.replies import MOST_EXAMPLES
+
+
+class Names(NamedTuple):
+    """What the clients' apps call their test accuracy, and the number of their samples."""
+
+    accuracy: str
+    examples: str
 
 
 class Heard(NamedTuple):
@@ -19,39 +27,47 @@ class Heard(NamedTuple):
     events: list[Event]
 
 
-def hear(replies: Iterable[Message], accuracy: str, examples: str) -> Heard:
-    """Sort the replies to an evaluation.
-
-    Args:
-        replies: All that came back.
-        accuracy: What the apps call their accuracy.
-        examples: What they call the number of their samples.
-    """
+def hear(replies: Iterable[Message], asked: Sequence[int], names: Names) -> Heard:
+    """Sort the replies to an evaluation of those who were asked."""
     good: list[tuple[Opinion, Message]] = []
     events: list[Event] = []
-    for reply in replies:
+    silent = set(asked)
+    for reply in sorted(replies, key=lambda own: own.metadata.src_node_id):
         node = reply.metadata.src_node_id
+        silent.discard(node)
         if reply.has_error():
-            events.append(Event(node, "failed", f"evaluation: {reply.error.reason}"))
+            events.append(Event.of(node, "failed", f"evaluation: {reply.error.reason}"))
             continue
-        own = opinion_of(reply, accuracy, examples)
+        own = opinion_of(reply, names)
         if isinstance(own, str):
-            events.append(Event(node, "rejected", f"evaluation: {own}"))
+            events.append(Event.of(node, "rejected", f"evaluation: {own}"))
         else:
             good.append((own, reply))
-    # Flower averages only replies that all have the same metrics.
-    names = Counter(_names(reply) for _, reply in good).most_common(1)
-    odd = [own.node for own, reply in good if _names(reply) != names[0][0]]
-    events += [Event(node, "rejected", "evaluation: other metrics than most") for node in odd]
-    kept = [(own, reply) for own, reply in good if own.node not in odd]
+    alike = {id(reply) for reply in most_alike([reply for _, reply in good])}
+    events += [Event.of(own.node, "rejected", "evaluation: other metrics than most")
+               for own, reply in good if id(reply) not in alike]  # fmt: skip
+    events += [Event.of(node, "failed", "evaluation: no answer in time") for node in sorted(silent)]
+    kept = [(own, reply) for own, reply in good if id(reply) in alike]
     return Heard([own for own, _ in kept], [reply for _, reply in kept], events)
 
 
-def _names(reply: Message) -> frozenset[str]:
-    return frozenset(name for own in reply.content.metric_records.values() for name in own)
+def most_alike(replies: Sequence[Message]) -> list[Message]:
+    """Those replies that have the metrics that most have; Flower averages no others."""
+    shapes = [_shape(reply) for reply in replies]
+    common = Counter(shapes).most_common(1)
+    return [r for r, shape in zip(replies, shapes, strict=True) if shape == common[0][0]]
 
 
-def opinion_of(reply: Message, accuracy: str, examples: str) -> Opinion | str:
+def _shape(reply: Message) -> frozenset[tuple[str, str, int]]:
+    """Which metrics a reply has: record, name, and length of a list, 0 for a number."""
+    return frozenset(
+        (record, name, len(value) if isinstance(value, list) else 0)
+        for record, metrics in reply.content.metric_records.items()
+        for name, value in metrics.items()
+    )
+
+
+def opinion_of(reply: Message, names: Names) -> Opinion | str:
     """What a reply to an evaluation says, or why it says nothing."""
     records = list(reply.content.metric_records.values())
     if len(records) != 1:
@@ -59,8 +75,8 @@ def opinion_of(reply: Message, accuracy: str, examples: str) -> Opinion | str:
     metrics = records[0]
     if metrics.get(terms.APPEAL) not in (0, 1):
         return f"{terms.APPEAL} is {metrics.get(terms.APPEAL)!r}; want 0 or 1"
-    if not _number(metrics, examples) > 0:
-        return f"{examples} is {metrics.get(examples)!r}; want a number above 0"
+    if not 0 < _number(metrics, names.examples) < MOST_EXAMPLES:
+        return f"{names.examples} is {metrics.get(names.examples)!r}; want a number above 0"
     bad = [name for name, value in metrics.items()
            if isinstance(value, float) and not math.isfinite(value)]  # fmt: skip
     if bad:
@@ -73,7 +89,7 @@ def opinion_of(reply: Message, accuracy: str, examples: str) -> Opinion | str:
         bool(metrics.get(terms.HELD_OUT, 0)),
         *(
             _number(metrics, key)
-            for key in (accuracy, examples, terms.LOSS, terms.REQUIREMENT, terms.TEST_LOSS,
+            for key in (*names, terms.LOSS, terms.REQUIREMENT, terms.TEST_LOSS,
                         terms.TEST_REQUIREMENT)
         ),
     )  # fmt: skip
@@ -92,6 +108,6 @@ def evaluated(opinions: list[Opinion]) -> Evaluated | None:
     return Evaluated(
         len(opinions),
         sum(own.satisfied for own in opinions),
-        all(own.held_out for own in opinions),
+        2 * sum(own.held_out for own in opinions) > len(opinions),
         sum(known) / len(known) if known else math.nan,
     )

@@ -1,11 +1,15 @@
 """Privacy for weighted sums: bounded contributions, noise on every sum, and what that guarantees.
 
-In a round a client adds (q Δ, q, a, d) to the sums: Δ clipped to C, q ≤ ¼, and a and d, bits for
-"satisfied" and "declined", of which at most one is 1. In units of (C/4, ¼, 1, 1) that is a vector
-no longer than √3, so Gaussian noise of z√3 of these units makes the sums a Gaussian mechanism with
-noise multiplier z. Everything else, normalisation included, is computed from the noisy sums. Each
-node is drawn by itself with a fixed probability, so that Poisson subsampling amplifies it.
-The neighbouring relation: one client, with all its data, is there or is not.
+In a round a client adds (q Δ, q, a, d, 1) to the sums: Δ clipped to C, q ≤ ¼, and a and d, bits for
+"satisfied" and "declined", of which at most one is 1. In units of (C/4, ¼, 1, 1, 1) that is a
+vector no longer than 2, so Gaussian noise of 2z of these units makes the sums a Gaussian mechanism
+with noise multiplier z. Everything that is given away, counts and normalisation included, is
+computed from the noisy sums. Each node is drawn by itself with a fixed probability, and neither who
+was drawn nor how many is given away, so that Poisson subsampling amplifies it.
+
+Two federations are neighbours if they differ in one client, which adds zeros in one of them
+(zero-out, Kairouz et al., ICML 2021): that a client belongs to the federation is no secret, all
+that its data do to the results is.
 """
 
 import math
@@ -14,15 +18,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxfl.errors import InputError, check_number
+from maxfl.flower.replies import Arrays
 from maxfl.flower.tally import Tally
 
-SENSITIVITY = math.sqrt(3)
+SENSITIVITY = 2.0
+"""Longest vector that a client adds, in the units above."""
 LEAST_SIGNAL = 2.0
 """Σ q_k below so many deviations of its noise says nothing: the model stays as it was."""
 MEANINGFUL = 100.0
 """An ε above guarantees nothing, and need not be known exactly."""
 LEVELS = 2**22
-"""Steps between the smallest and the largest number that secure aggregation can add up."""
+"""Steps between the smallest and the largest number that a client adds under secure aggregation."""
 
 
 class Privacy(NamedTuple):
@@ -66,19 +72,19 @@ def check(own: Privacy) -> None:
         _accounting()
 
 
-def add_noise(own: Privacy, sums: Tally, rng: np.random.Generator) -> Tally:
-    """The sums that may be looked at."""
+def add_noise(own: Privacy, sums: Tally, levels: int, rng: np.random.Generator) -> Tally:
+    """The sums that may be looked at; ``levels`` are those of secure aggregation."""
     if not own.private:
         return sums
     size = sum(array.size for array in sums.weighted.values())
-    unit = own.noise_multiplier * (SENSITIVITY + _rounding(own, size))
-    return Tally(
-        {name: (array + rng.normal(0.0, unit * own.clip / 4, array.shape)).astype(array.dtype)
-         for name, array in sums.weighted.items()},
-        sums.weight + rng.normal(0.0, unit / 4),
-        sums.satisfied + rng.normal(0.0, unit),
-        sums.declined + rng.normal(0.0, unit),
-    )  # fmt: skip
+    unit = own.noise_multiplier * (SENSITIVITY + _rounding(own, size, levels))
+    # In float64, whatever the model's type: rounding to it before would add to the sensitivity.
+    weighted: Arrays = {
+        name: array.astype(np.float64) + rng.normal(0.0, unit * own.clip / 4, array.shape)
+        for name, array in sums.weighted.items()
+    }
+    scales = (unit / 4, unit, unit, unit)
+    return Tally(weighted, *(x + rng.normal(0.0, s) for x, s in zip(sums[1:], scales, strict=True)))
 
 
 def lost_in_noise(own: Privacy, sums: Tally) -> bool:
@@ -110,12 +116,12 @@ def epsilon(own: Privacy, probability: float, rounds: int) -> float | None:
     return min(rough, bound(accounting.pld.PLDAccountant())) if rough < MEANINGFUL else rough
 
 
-def _rounding(own: Privacy, size: int) -> float:
+def _rounding(own: Privacy, size: int, levels: int) -> float:
     """How much longer rounding to whole numbers can make what a client adds, in the same units."""
     if not own.secure:
         return 0.0
-    step = 2 * 4 * own.span / LEVELS
-    return step * math.sqrt(size / own.clip**2 + 3)
+    step = 2 * 4 * own.span / levels
+    return step * math.sqrt(size / own.clip**2 + 4)
 
 
 def _accounting() -> Any:

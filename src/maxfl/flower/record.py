@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 from maxfl.flower.tally import Counts
 
+LONGEST_REASON = 300
+
 
 class Event(NamedTuple):
     """Something that went otherwise than asked: kind is declined, failed or rejected."""
@@ -12,6 +14,11 @@ class Event(NamedTuple):
     node: int
     kind: str
     why: str
+
+    @classmethod
+    def of(cls, node: int, kind: str, why: object) -> "Event":
+        """With the reason on one line and short, whatever a client sends as such."""
+        return cls(node, kind, " ".join(str(why).split())[:LONGEST_REASON])
 
 
 class Joined(NamedTuple):
@@ -103,25 +110,23 @@ def lines_of(own: Round) -> list[str]:
     return [f"round {own.number}: {appeal}; {', '.join(answers)}", *events]
 
 
-def to_plain(rounds: list[Round]) -> list[Any]:
-    """Rounds as lists, for JSON; it has no NaN."""
-    return _without_nan(rounds)
+def to_plain(own: Round) -> list[Any]:
+    """A round as lists, for JSON; it has no NaN."""
+    return _without_nan(own)
 
 
-def from_plain(content: list[Any]) -> list[Round]:
-    """The rounds again."""
-    return [
-        Round(
-            number,
-            Counts(*counts),
-            None if evaluated is None else Evaluated(*map(_nan, evaluated)),
-            [Event(*own) for own in events],
-            asked,
-            [Joined(*map(_nan, own)) for own in joined],
-            [Opinion(*map(_nan, own)) for own in opinions],
-        )
-        for number, counts, evaluated, events, asked, joined, opinions in content
-    ]
+def from_plain(content: list[Any]) -> Round:
+    """The round again."""
+    number, counts, evaluated, events, asked, joined, opinions = content
+    return Round(
+        number,
+        Counts(*counts),
+        None if evaluated is None else Evaluated(*map(_nan, evaluated)),
+        [Event(*own) for own in events],
+        asked,
+        [Joined(*map(_nan, own)) for own in joined],
+        [Opinion(*map(_nan, own)) for own in opinions],
+    )
 
 
 def _without_nan(value: Any) -> Any:

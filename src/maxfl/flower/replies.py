@@ -11,10 +11,13 @@ from flwr.app import ArrayRecord, Message
 from numpy.typing import NDArray
 
 from maxfl.flower import terms
+from maxfl.flower.wire import read_array
 
 Arrays = dict[str, NDArray[np.floating]]
 LARGEST_WEIGHT = 0.25
 """s(1 − s) is never larger."""
+MOST_EXAMPLES = 1e12
+"""More samples than any client has."""
 
 
 class Accepted(NamedTuple):
@@ -99,7 +102,7 @@ def _checked(
     if satisfied not in (0, 1):
         return f"{terms.APPEAL} is {satisfied!r}; want 0 or 1"
     examples = metrics[0].get(limits.examples)
-    known = isinstance(examples, int | float) and 0 < examples < np.inf
+    known = isinstance(examples, int | float) and 0 < examples < MOST_EXAMPLES
     if limits.by_examples and not known:
         return f"{limits.examples} is {examples!r}; want a number above 0"
     update = _update(arrays[0], model)
@@ -118,12 +121,9 @@ def _update(arrays: ArrayRecord, model: Mapping[str, NDArray[np.floating]]) -> A
         return f"its arrays are called {list(arrays)[:5]}; want {list(model)[:5]}"
     update: Arrays = {}
     for name, before in model.items():
-        try:
-            after = arrays[name].numpy()
-        except (ValueError, TypeError, EOFError, OSError) as error:
-            return f"{name} can't be read: {error}"
-        if after.shape != before.shape or after.dtype != before.dtype:
-            return f"{name} is {after.dtype}{after.shape}; want {before.dtype}{before.shape}"
+        after = read_array(arrays[name].data, before.shape, before.dtype)
+        if isinstance(after, str):
+            return f"{name} {after}"
         if not np.isfinite(after).all():
             return f"{name} has values that are not finite"
         update[name] = before - after

@@ -1,9 +1,9 @@
-"""A client's part in secure aggregation: it sends masked sums' terms, and nothing else.
+"""A client's part in secure aggregation: it sends masked terms of sums, and nothing else.
 
-Flower's SecAgg+ (Bell et al., CCS 2020) adds up vectors whose terms the server can't see. Its mod
-would leave metrics, and so q_k, in the clear; here a client's term is the vector
-(q_k Δ_k, q_k, a_k/4, d_k/4), and the reply has nothing beside it. A client that stays away sends
-zeros and d_k = 1: the server learns how many did, not who.
+Flower's SecAgg+ (Bell et al., CCS 2020) adds up vectors whose terms are masked. Its mod would leave
+metrics, and so q_k, in the clear; here a client's term is the vector (q_k Δ_k, q_k, a_k/4, d_k/4,
+1/4), and the reply has nothing beside it. A client that stays away sends zeros and d_k = 1: the
+server learns how many did, not who.
 """
 
 import json
@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from maxfl.errors import InputError
 from maxfl.flower import terms
+from maxfl.flower.replies import LARGEST_WEIGHT
 
 Named = dict[str, NDArray[Any]]
 
@@ -74,16 +75,24 @@ def _term(message: Message, context: Context, app: ClientAppCallable) -> Message
 def weighted(
     before: Named, after: Named, metrics: MetricRecord, clip: float
 ) -> list[NDArray[np.float64]]:
-    """q_k Δ_k, with Δ_k clipped to C, and (q_k, a_k/4, 0)."""
+    """q_k Δ_k, with Δ_k clipped to C, and (q_k, a_k/4, 0, 1/4).
+
+    Nobody could see a bad term among the masks, and it would spoil everybody's sum: so a client
+    refuses to send one.
+    """
     weight: Any = metrics[terms.WEIGHT]
+    if not 0 <= weight <= LARGEST_WEIGHT:
+        raise InputError(f"this client's weight is {weight}: its loss or requirement is no number")
+    for name, array in before.items():
+        if after[name].shape != array.shape:
+            raise InputError(f"{name} is {after[name].shape} after training; want {array.shape}")
     update = [before[name].astype(np.float64) - after[name] for name in before]
     norm = math.sqrt(sum(float((u**2).sum()) for u in update))
     if not math.isfinite(norm):
-        # Nobody could see it among the masks, and it would spoil everybody's sum.
         raise InputError("this client's trained model has values that are not finite")
     factor = weight * min(1.0, clip / norm if norm else 1.0)
     return [factor * u for u in update] + [_bits(weight, int(metrics[terms.APPEAL]), 0)]  # type: ignore[arg-type]
 
 
 def _bits(weight: float, satisfied: int, declined: int) -> NDArray[np.float64]:
-    return np.array([weight, satisfied / 4, declined / 4])
+    return np.array([weight, satisfied / 4, declined / 4, 1 / 4])

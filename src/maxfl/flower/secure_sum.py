@@ -6,12 +6,14 @@ Every client has the same weight there, so that its average, times their number,
 
 import json
 from collections.abc import Iterable
+from logging import WARNING
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
 from flwr.common import FitIns, ndarrays_to_parameters, parameters_to_ndarrays
+from flwr.common.logger import log
 from flwr.server.compat.legacy_context import LegacyContext
 from flwr.server.workflow import SecAggPlusWorkflow
 from flwr.server.workflow.constant import MAIN_CONFIGS_RECORD, MAIN_PARAMS_RECORD, Key
@@ -19,17 +21,29 @@ from flwr.serverapp import Grid
 
 from maxfl.flower import terms
 from maxfl.flower.privacy import LEVELS, Privacy
+from maxfl.flower.record import Event
+from maxfl.flower.secure_replies import CheckedGrid
 from maxfl.flower.tally import Tally
 
-SHARE_THRESHOLD = 0.5
-"""Of a round's clients, those that must stay until the end for the sums to be read."""
+SHARE_THRESHOLD = 0.7
+"""Share of a round's clients that must stay until its end for the sums to be read.
+
+Above two thirds, or a server could tell two parts of them different things of who dropped out.
+"""
 
 
 class SecureTally(NamedTuple):
-    """What came of a round: the sums, None if too few clients stayed, and how many are in them."""
+    """What came of a round.
+
+    Attributes:
+        sums: None if too few clients stayed.
+        levels: Steps that numbers were rounded to.
+        lost: Who is not in the sums, and why.
+    """
 
     sums: Tally | None
-    clients: int
+    levels: int
+    lost: list[Event]
 
 
 def secure_tally(
@@ -37,23 +51,53 @@ def secure_tally(
 ) -> SecureTally:
     """Send a round's messages through SecAgg+ and add up what comes back."""
     every = list(messages)
+    # Numbers are whole and below 2³²; more clients leave fewer steps for each.
+    levels = LEVELS >> max(0, len(every).bit_length() - 10)
     if len(every) < 2:
-        return SecureTally(None, 0)  # a sum of one is no secret
+        return SecureTally(None, levels, [])  # a sum of one is no secret
     arrays = {n: a.numpy() for n, a in next(iter(every[0].content.array_records.values())).items()}
-    round_ = _Round(every, arrays, privacy)
-    SecAggPlusWorkflow(
+    shapes = [(1,), *(a.shape for a in arrays.values()), (len(Tally._fields) - 1,)]
+    checked, round_ = CheckedGrid(grid, shapes), _Round(every, arrays, privacy)
+    workflow = _Workflow(
         num_shares=1.0,
         reconstruction_threshold=SHARE_THRESHOLD,
         max_weight=1.0,
         clipping_range=privacy.span,
-        quantization_range=LEVELS,
+        quantization_range=levels,
         timeout=timeout,
-    )(grid, round_.context())
+    )
+    try:
+        workflow(checked, round_.context())  # type: ignore[arg-type]
+    except Exception as error:  # of what clients sent; a round must not end the run
+        log(WARNING, "secure aggregation failed: %s: %s", type(error).__name__, error)
     if round_.average is None:
-        return SecureTally(None, 0)
+        return SecureTally(None, levels, checked.lost)
     *weighted, bits = (np.asarray(a) * round_.clients for a in round_.average)
-    named = {n: own.astype(a.dtype) for (n, a), own in zip(arrays.items(), weighted, strict=True)}
-    return SecureTally(Tally(named, float(bits[0]), 4 * bits[1], 4 * bits[2]), round_.clients)
+    named = dict(zip(arrays, weighted, strict=True))
+    sums = Tally(named, float(bits[0]), 4 * bits[1], 4 * bits[2], 4 * bits[3])
+    return SecureTally(sums, levels, checked.lost)
+
+
+class _Workflow(SecAggPlusWorkflow):
+    """Flower's protocol, in which clients that are lost before they have shared keys are forgotten.
+
+    Flower 1.41 asks the others for shares of theirs, which they never got, and so all would fail.
+    """
+
+    def setup_stage(self, grid: Grid, context: LegacyContext, state: Any) -> bool:
+        """Public keys."""
+        return super().setup_stage(grid, context, state) and _forget_lost(state)
+
+    def share_keys_stage(self, grid: Grid, context: LegacyContext, state: Any) -> bool:
+        """Shares of secret keys; whoever is lost afterwards is taken out with their help."""
+        return super().share_keys_stage(grid, context, state) and _forget_lost(state)
+
+
+def _forget_lost(state: Any) -> bool:
+    there = set(state.active_node_ids)
+    state.sampled_node_ids = there
+    state.nid_to_neighbours = {n: state.nid_to_neighbours[n] & there for n in there}
+    return len(there) >= 2
 
 
 class _Round:
@@ -102,7 +146,7 @@ class SecureGrid:
 
     def __init__(self, grid: Grid, privacy: Privacy) -> None:
         self._grid, self._privacy = grid, privacy
-        self.tally = SecureTally(None, 0)
+        self.tally = SecureTally(None, LEVELS, [])
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._grid, name)

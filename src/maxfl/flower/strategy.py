@@ -26,11 +26,11 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, Result
 from flwr.serverapp.strategy.strategy_utils import sample_nodes
 
-from maxfl.algorithms import maxfl
+from maxfl.algorithms import fedavg, maxfl
 from maxfl.algorithms.contract import Cohort, Server, Total
 from maxfl.errors import InputError, check_number
 from maxfl.flower import keeping, privacy, terms
-from maxfl.flower.opinions import evaluated, hear
+from maxfl.flower.opinions import Names, evaluated, hear, most_alike
 from maxfl.flower.privacy import Privacy
 from maxfl.flower.record import Event, Joined, Opinion, Round, lines_of
 from maxfl.flower.replies import Arrays, Limits, Sorted, sort_replies
@@ -53,7 +53,7 @@ class MaxFL(FedAvg):
         decline_after: Rounds after which clients that are not satisfied may stay away; None: never.
         floor: If fewer clients than this took part, nobody may decline in the next round.
         least_replies: With fewer good replies, the model stays as it was.
-        largest_norm: Longer updates are rejected, if it is given.
+        largest_norm: Longer updates are rejected.
         robust: Clipping and robust aggregation, ``maxfl.robust``'s.
         observe: Train as FedAvg does, and only report appeal: to look before one switches.
         reveal: Ask clients for their losses and requirements too, for a report client by client.
@@ -73,7 +73,7 @@ class MaxFL(FedAvg):
         decline_after: int | None = None,
         floor: int = 0,
         least_replies: int = 1,
-        largest_norm: float | None = None,
+        largest_norm: float = 1e6,
         robust: Robust | None = None,
         observe: bool = False,
         reveal: bool = False,
@@ -88,29 +88,31 @@ class MaxFL(FedAvg):
         check_number("server_lr", server_lr, above=0)
         check_number("floor", floor, least=0, whole=True)
         check_number("least_replies", least_replies, least=1, whole=True)
-        if largest_norm is not None:
-            check_number("largest_norm", largest_norm, above=0)
+        check_number("largest_norm", largest_norm, above=0)
         if decline_after is not None:
             check_number("decline_after", decline_after, least=0, whole=True)
-        self._algorithm = maxfl(temperature, epsilon)
+        self._algorithm = fedavg() if observe else maxfl(temperature, epsilon)
+        self._temperature = maxfl(temperature).hyper.temperature
         self._server_lr, self._decline_after, self._floor = server_lr, decline_after, floor
         self._least_replies = least_replies
-        self._limits = Limits(
-            math.inf if largest_norm is None else largest_norm, self.weighted_by_key, observe
-        )
+        # What is clipped need not be rejected; and who is, noise could not hide.
+        longest = largest_norm if privacy is None else math.inf
+        self._limits = Limits(longest, self.weighted_by_key, observe)
         self._robust = robust or Robust()
         self._observe, self._reveal = observe, reveal
         self._privacy = privacy
         self._accuracy_key, self._title = accuracy_key, title
         self._folder, self._resume = None if folder is None else Path(folder), resume
-        self._check_privacy()
+        self._check_combinations()
         # Not from a seed: whoever knew it could take the noise away.
         self._rng = np.random.default_rng()
         self._model: Arrays = {}
         self._asked: list[int] = []
+        self._to_be_heard: list[int] = []
+        self._expected = 0
         self._first = 0
         self._secure: SecureGrid | None = None
-        self._end_of_round: Callable[[], None] = lambda: None
+        self._keeper: keeping.Keeper | None = None
         self._now: Round | None = None
         self.rounds: list[Round] = []
         """What happened in each."""
@@ -121,15 +123,17 @@ class MaxFL(FedAvg):
         now = [] if self._now is None else [self._now]
         return {own.number: own.counts for own in [*self.rounds, *now]}
 
-    def _check_privacy(self) -> None:
+    def _check_combinations(self) -> None:
+        robust = self._robust.rule is not Rule.MEAN or self._robust.clips
+        if self._observe and robust:
+            raise InputError("observe=True trains as FedAvg does: robust= has no effect, drop it")
         if self._privacy is None:
             return
         privacy.check(self._privacy)
         wrong = {
             "reveal=True": self._reveal,
             "observe=True": self._observe,
-            "robust=": self._robust.rule is not Rule.MEAN or self._robust.clips,
-            "largest_norm=": self._privacy.secure and math.isfinite(self._limits.largest_norm),
+            "robust=": robust,
             "fraction_evaluate above 0 (set fraction_evaluate=0)": self.fraction_evaluate > 0,
         }
         if found := [name for name, there in wrong.items() if there]:
@@ -175,7 +179,7 @@ class MaxFL(FedAvg):
         self, folder: Path, run: Callable[[ArrayRecord], Result], start: ArrayRecord, rounds: int
     ) -> Result:
         settings = keeping.Settings(
-            rounds, self._title, float(self._algorithm.hyper.temperature),
+            rounds, self._title, float(self._temperature),
             self._decline_after is not None and not self._observe,
         )  # fmt: skip
         description = self._description(rounds)
@@ -185,10 +189,12 @@ class MaxFL(FedAvg):
                 return Result(arrays=_record(keeper.finished))
             if keeper.before is not None:
                 self.rounds, self._first = keeper.before.rounds, len(keeper.before.rounds)
-                start = _record(keeper.before.model)
+                self._model = keeper.before.model
+                start = _record(self._model)
                 log(INFO, "going on after round %d of %d, from %s", self._first, rounds, folder)
-            self._end_of_round = lambda: keeper.save(keeping.Kept(self._model, self.rounds))
+            self._keeper = keeper
             result = run(start)
+            result.arrays = _record(self._model)
             keeper.finish(keeping.Kept(self._model, self.rounds), {"privacy": self._guarantee()})
         log(INFO, "results: %s; look at them with: maxfl report %s", folder, folder)
         return result
@@ -196,18 +202,16 @@ class MaxFL(FedAvg):
     def _description(self, rounds: int) -> dict[str, Any]:
         """The settings under the names that a simulation has for them."""
         hyper = self._algorithm.hyper
-        name = {"name": "fedavg"} if self._observe else {
-            "name": "maxfl", "temperature": float(hyper.temperature),
-            "epsilon": float(hyper.epsilon),
-        }  # fmt: skip
+        numbers = {} if self._observe else {k: float(v) for k, v in hyper._asdict().items()}
         rule = "everyone" if self._decline_after is None or self._observe else "decline"
         own = self._privacy
         limits = {k: float(v) for k, v in self._robust.limits._asdict().items()}
         return {
-            "algorithm": name,
+            "algorithm": {"name": self._algorithm.name, **numbers},
             "training": {"rounds": rounds, "server_lr": self._server_lr},
             "requirement": {"kind": "clients"},
             "participation": {"rule": rule, "start": self._decline_after, "floor": self._floor},
+            "replies": {"least": self._least_replies, **self._limits._asdict()},
             "server": {"rule": self._robust.rule.value, "clips": self._robust.clips, **limits},
             "privacy": None if own is None else own._asdict(),
             "flower": {"fraction_train": self.fraction_train, "reveal": self._reveal},
@@ -217,23 +221,30 @@ class MaxFL(FedAvg):
         own = self._privacy
         if own is None:
             return None
-        spent = privacy.epsilon(own, self.fraction_train, len(self.rounds))
+        rounds = len(self.rounds) if self._keeper is None else self._keeper.begun
+        spent = privacy.epsilon(own, self.fraction_train, rounds)
         return own._asdict() | {"epsilon": spent, "sampling_probability": self.fraction_train,
-                                "rounds": len(self.rounds)}  # fmt: skip
+                                "rounds": rounds}  # fmt: skip
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Send the model, and what clients need to weigh and decide."""
         number = self._first + server_round
+        if self._keeper is not None:
+            self._keeper.begin()
         self._model = {name: array.numpy() for name, array in arrays.items()}
-        config[terms.TEMPERATURE] = float(self._algorithm.hyper.temperature)
+        config[terms.TEMPERATURE] = float(self._temperature)
         config[terms.MAY_DECLINE] = self._may_decline(number)
         config[terms.REVEAL] = self._reveal
-        draw = self._draw if self._privacy and self._privacy.private else super().configure_train
+        draw = self._draw if self._private else super().configure_train
         messages = list(draw(number, arrays, config, grid))
         self._asked = sorted(message.metadata.dst_node_id for message in messages)
         return messages
+
+    @property
+    def _private(self) -> bool:
+        return self._privacy is not None and self._privacy.private
 
     def _draw(
         self, number: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -241,6 +252,7 @@ class MaxFL(FedAvg):
         """Messages to nodes that are drawn one by one, as the accountant takes them to be."""
         _, nodes = sample_nodes(grid, self.min_available_nodes, 0)
         drawn = privacy.draw(nodes, self.fraction_train, self._rng)
+        self._expected = round(len(nodes) * self.fraction_train)
         config["server-round"] = number
         record = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: config})
         return self._construct_messages(record, drawn, MessageType.TRAIN)
@@ -264,67 +276,81 @@ class MaxFL(FedAvg):
         found = sort_replies(every, self._model, self._limits)
         counts, sums = self._added_up(found, len(every))
         self._note(self._first + server_round, counts, found, every)
-        metrics = MetricRecord({**counts._asdict(), "gm-appeal": counts.gm_appeal})
-        if sums is None or (why := self._unfit(counts, sums)):
-            log(WARNING, "%s: the model stays as it was",
-                "too few clients stayed for secure sums" if sums is None else why)  # fmt: skip
+        told = self._told(found, every)
+        metrics = MetricRecord({**told, **counts._asdict(), "gm-appeal": counts.gm_appeal})
+        new = None if sums is None else self._step(sums)
+        if why := self._unfit(counts, sums, new):
+            log(WARNING, "%s: the model stays as it was", why)
             return None, metrics
-        if self._observe:
-            good = {own.node for own in found.accepted}
-            plain = [reply for reply in every if reply.metadata.src_node_id in good]
-            arrays, _ = super().aggregate_train(server_round, plain)
-            return arrays, metrics
-        return self._step(sums), metrics
+        return None if new is None else _record(new), metrics
 
     def _added_up(self, found: Sorted, replies: int) -> tuple[Counts, Tally | None]:
         """How clients answered, and the sums over them, both as private as is wanted."""
         asked, own = len(self._asked), self._privacy
         if self._secure is not None:
-            sums, clients = self._secure.tally
-            counts = Counts(asked, 0, 0, 0, asked - clients, 0)
+            sums, levels, _ = self._secure.tally
+            counts = Counts(asked, 0, 0, 0, asked, 0) if sums is None else estimated(asked, sums)
         else:
-            counts = count(asked, found, replies)
+            levels, counts = 0, count(asked, found, replies)
             clip = self._robust if own is None else mean(clip=own.clip)
-            sums, clients = add_up(found.accepted, counts, self._model, clip), counts.told
-        if own is None or sums is None:
+            sums = add_up(found.accepted, counts, self._model, clip, by_examples=self._observe)
+        if own is None or not own.private:
             return counts, sums
-        sums = privacy.add_noise(own, sums, self._rng)
-        return estimated(clients, sums, counts), sums
+        if sums is None:  # how many there were is not to be known
+            return Counts(self._expected, 0, 0, 0, 0, 0), None
+        sums = privacy.add_noise(own, sums, levels, self._rng)
+        return estimated(self._expected, sums)._replace(failed=0), sums
 
-    def _unfit(self, counts: Counts, sums: Tally) -> str:
+    def _told(self, found: Sorted, replies: list[Message]) -> dict[str, Any]:
+        """What the clients' apps tell of their training, averaged as FedAvg would."""
+        known = {own.node for own in found.accepted if own.examples > 0}
+        if not known or self._privacy is not None:
+            return {}
+        good = most_alike([own for own in replies if own.metadata.src_node_id in known])
+        contents = [own.content for own in good]
+        told = self.train_metrics_aggr_fn(contents, self.weighted_by_key)
+        return {name: value for name, value in told.items() if name not in terms.OURS}
+
+    def _unfit(self, counts: Counts, sums: Tally | None, new: Arrays | None) -> str:
         """Why there is no step to take, "" if there is."""
-        if self._privacy is not None and self._privacy.private:
-            # How many took part is not to be known exactly.
-            lost = privacy.lost_in_noise(self._privacy, sums)
-            return "the round's weight is lost in noise" if lost else ""
-        few = counts.took_part < self._least_replies
-        return f"{counts.took_part} good replies, fewer than {self._least_replies}" if few else ""
+        if sums is None or new is None:
+            return "too few clients stayed for secure sums"
+        if self._privacy is not None and privacy.lost_in_noise(self._privacy, sums):
+            return "the round's weight is lost in noise"
+        if counts.took_part < self._least_replies:
+            return f"{counts.took_part} good replies, fewer than {self._least_replies}"
+        finite = all(np.isfinite(array).all() for array in new.values())
+        return "" if finite else "the step along the replies is not finite"
 
     def _note(self, number: int, counts: Counts, found: Sorted, replies: list[Message]) -> None:
         """Keep what happened in a round's training, and log who did not take part."""
         groups = {"declined": found.declined, "failed": found.failed, "rejected": found.rejected}
-        if self._privacy is not None and self._privacy.private:
-            del groups["declined"]  # who declines is what noise is to hide
-        events = [Event(own.node, kind, own.why) for kind, every in groups.items() for own in every]
+        events = [Event.of(own.node, kind, own.why) for kind, every in groups.items()
+                  for own in every]  # fmt: skip
         answered = {reply.metadata.src_node_id for reply in replies}
         if self._secure is None:
-            events += [Event(node, "failed", "no answer in time")
+            events += [Event.of(node, "failed", "no answer in time")
                        for node in self._asked if node not in answered]  # fmt: skip
+        else:
+            events += self._secure.tally.lost
         for own in events:
             log(INFO, "\t> node %d %s: %s", *own)
+        if self._private:
+            events = []  # who was drawn is what hides everybody; the log is for the operator alone
         joined = [Joined(own.node, own.weight, own.examples) for own in found.accepted]
         asked = self._asked if self._reveal else []
         self._now = Round(number, counts, None, events, asked, joined if self._reveal else [], [])
 
-    def _step(self, sums: Tally) -> ArrayRecord:
+    def _step(self, sums: Tally) -> Arrays:
         """W ← w − η_g · Σ q_k Δ_k / (Σ q_k + ε), as the simulation takes it."""
         server = Server(self._model, ())
         total = Total(sums.weighted, jnp.float32(sums.weight))
         direction, _ = self._algorithm.server(self._algorithm.hyper, server, total, _NOBODY)
-        return _record({
-            name: np.asarray(w - self._server_lr * np.asarray(direction[name]), w.dtype)
-            for name, w in self._model.items()
-        })  # fmt: skip
+        with np.errstate(over="ignore", invalid="ignore"):  # _unfit looks for it
+            return {
+                name: np.asarray(w - self._server_lr * np.asarray(direction[name]), w.dtype)
+                for name, w in self._model.items()
+            }
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -332,13 +358,17 @@ class MaxFL(FedAvg):
         """Send the new model to be judged."""
         self._model = {name: array.numpy() for name, array in arrays.items()}
         config[terms.REVEAL] = self._reveal
-        return super().configure_evaluate(self._first + server_round, arrays, config, grid)
+        number = self._first + server_round
+        messages = list(super().configure_evaluate(number, arrays, config, grid))
+        self._to_be_heard = [message.metadata.dst_node_id for message in messages]
+        return messages
 
     def aggregate_evaluate(
         self, server_round: int, replies: Iterable[Message]
     ) -> MetricRecord | None:
         """What clients say of the new model, without those whose words are no good."""
-        opinions, good, events = hear(replies, self._accuracy_key, self.weighted_by_key)
+        names = Names(self._accuracy_key, self.weighted_by_key)
+        opinions, good, events = hear(replies, self._to_be_heard, names)
         for event in events:
             log(INFO, "\t> node %d %s: %s", *event)
         metrics = super().aggregate_evaluate(server_round, good)
@@ -358,7 +388,8 @@ class MaxFL(FedAvg):
         ))  # fmt: skip
         self._now = None
         log(INFO, lines_of(self.rounds[-1])[0])
-        self._end_of_round()
+        if self._keeper is not None:
+            self._keeper.save(keeping.Kept(self._model, self.rounds))
 
 
 def _record(model: Arrays) -> ArrayRecord:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from maxfl.algorithms.contract import Total
 from maxfl.flower.replies import Accepted, Arrays, Sorted
@@ -50,12 +51,14 @@ class Tally(NamedTuple):
         weight: Σ q_k.
         satisfied: Clients whose requirement the model met.
         declined: Clients that stayed away because it did not.
+        told: Clients that are in these sums.
     """
 
     weighted: Arrays
     weight: float
     satisfied: float
     declined: float
+    told: float
 
 
 def count(asked: int, found: Sorted, replies: int) -> Counts:
@@ -71,29 +74,33 @@ def count(asked: int, found: Sorted, replies: int) -> Counts:
     )
 
 
-def estimated(told: int, sums: Tally, before: Counts) -> Counts:
+def estimated(asked: int, sums: Tally) -> Counts:
     """Counts where only (noisy) sums are known: whole, and no more than can be."""
+    told = round(min(max(sums.told, 0.0), asked))
     declined = round(min(max(sums.declined, 0.0), told))
     satisfied = round(min(max(sums.satisfied, 0.0), told - declined))
-    return before._replace(took_part=told - declined, satisfied=satisfied, declined=declined)
+    return Counts(asked, told - declined, satisfied, declined, asked - told, 0)
 
 
-def add_up(accepted: list[Accepted], counts: Counts, like: Arrays, robust: Robust) -> Tally:
-    """Σ q_k Δ_k and Σ q_k, of clipped updates, by the robust rule."""
+def add_up(
+    accepted: list[Accepted], counts: Counts, like: Arrays, robust: Robust, *, by_examples: bool
+) -> Tally:
+    """Σ q_k Δ_k and Σ q_k, of clipped updates, by the robust rule; or n_k in place of q_k."""
     if not accepted:
-        nothing = {name: np.zeros_like(array) for name, array in like.items()}
-        return Tally(nothing, 0.0, 0.0, counts.declined)
-    total = _total(accepted, robust)
+        nothing: Arrays = {name: np.zeros(array.shape) for name, array in like.items()}
+        return Tally(nothing, 0.0, 0.0, counts.declined, counts.told)
+    weights = np.array(
+        [own.examples if by_examples else own.weight for own in accepted], np.float32
+    )
+    total = _total([own.update for own in accepted], weights, robust)
     weighted = {name: np.asarray(array) for name, array in total.update.items()}
-    return Tally(weighted, float(total.weight), counts.satisfied, counts.declined)
+    return Tally(weighted, float(total.weight), counts.satisfied, counts.declined, counts.told)
 
 
-def _total(accepted: list[Accepted], robust: Robust) -> Total:
+def _total(updates: list[Arrays], weights: NDArray[np.float32], robust: Robust) -> Total:
     limits, rule = robust.limits, robust.rule
-    updates = [own.update for own in accepted]
     if robust.clips:
         updates = [clip_norm(update, limits.clip) for update in updates]
-    weights = np.array([own.weight for own in accepted], np.float32)
     if rule is not Rule.MEAN:
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *updates)
         return combine(rule, limits, stacked, jnp.asarray(weights))

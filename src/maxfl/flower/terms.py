@@ -23,3 +23,5 @@ STATE = "maxfl"
 """Record of a client's own state, which stays with it."""
 DECLINED = 1000
 """Error code of a client that stays away; Flower's own codes are small."""
+OURS = (WEIGHT, APPEAL, HELD_OUT, LOSS, REQUIREMENT, TEST_LOSS, TEST_REQUIREMENT, PARTITION)
+"""All metrics that are not the app's own."""

@@ -37,8 +37,7 @@ def train(message, context):
     """A step towards 1."""
     w = model_of(message)
     behaviour = context.node_config.get("behaviour", "")
-    if behaviour == "hang":
-        time.sleep(600)
+    time.sleep({"hang": 600, "slow": 6}.get(behaviour, 0))
     after = np.full_like(w, np.nan) if behaviour == "nan" else w + np.float32(0.5) * (1 - w)
     content = {"arrays": ArrayRecord({"w": Array(after)}),
                "metrics": MetricRecord({"num-examples": 10})}  # fmt: skip

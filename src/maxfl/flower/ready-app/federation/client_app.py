@@ -17,11 +17,15 @@ def model_of(message: Message) -> task.Model:
     return {name: array.numpy() for name, array in message.content["arrays"].items()}
 
 
+def trained(model: task.Model, context: Context, steps: int) -> task.Model:
+    """A model after some steps on this node's training data."""
+    return task.train(model, data_of(context)["train"], steps)
+
+
 def measure(part: str) -> tuple:
     """The loss of a model that comes in, and that of one trained alone, which it must beat."""
     return (lambda message, own: task.loss(model_of(message), data_of(own)[part]),
-            lambda _, own: task.loss(task.alone(data_of(own)["train"]), data_of(own)[part]),
-    )  # fmt: skip
+            lambda _, own: task.loss(trained(task.init(), own, 10), data_of(own)[part]))
 
 
 app = ClientApp(mods=[appeal_mod(*measure("train"), held_out=measure("test"))])
@@ -30,11 +34,10 @@ app = ClientApp(mods=[appeal_mod(*measure("train"), held_out=measure("test"))])
 @app.train()
 def train(message: Message, context: Context) -> Message:
     """A round of training."""
-    data = data_of(context)["train"]
-    model = task.train(model_of(message), data, steps=20)
+    model = trained(model_of(message), context, steps=20)
     content = {
         "arrays": ArrayRecord({name: Array(array) for name, array in model.items()}),
-        "metrics": MetricRecord({"num-examples": len(data.y)}),
+        "metrics": MetricRecord({"num-examples": len(data_of(context)["train"].y)}),
     }
     return Message(RecordDict(content), reply_to=message)
 

@@ -15,11 +15,10 @@ def main(grid: Grid, context: Context) -> None:
     config = context.run_config
     nodes = config["nodes"]
     strategy = MaxFL(
-        decline_after=config["decline-after"], folder=config["results"], resume=config["resume"],
-        reveal=config["reveal"], title=task.TITLE,
+        folder=config["results"], resume=config["resume"], reveal=config["reveal"], decline_after=4,
         min_available_nodes=nodes,
         min_train_nodes=nodes,
         min_evaluate_nodes=nodes,
-    )  # fmt: skip
+    )
     start = ArrayRecord({name: Array(array) for name, array in task.init().items()})
     strategy.start(grid, start, num_rounds=config["rounds"], timeout=config["timeout"])

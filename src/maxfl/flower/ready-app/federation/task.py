@@ -14,7 +14,6 @@ from maxfl.data.fashion_mnist import fashion_mnist_12k
 from maxfl.data.partition import dirichlet
 from maxfl.federation import Federation, Samples
 
-TITLE = "Fashion-MNIST, 40 images a client"
 Model = dict[str, NDArray[np.float32]]
 
 
@@ -84,8 +83,3 @@ def train(model: Model, data: Data, steps: int, rate: float = 0.01) -> Model:
         model["w"] -= rate * data.x.T @ error
         model["b"] -= rate * error.sum(0)
     return model
-
-
-def alone(data: Data) -> Model:
-    """What a client can do without the others."""
-    return train(init(), data, steps=10)
