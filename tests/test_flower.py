@@ -202,8 +202,12 @@ def test_clipping_and_robust_rules_are_the_simulations():
         (lambda: MaxFL(decline_after=-1), "decline_after"),
         (lambda: MaxFL(decline_after=3).start(None, None, 3), "nobody could ever decline"),
         (lambda: MaxFL(observe=True, robust=robust.median()), "robust= has no effect"),
+        (lambda: MaxFL(robust="median"), "robust = 'median': want a maxfl.robust.Robust"),
+        (lambda: MaxFL(privacy={"clip": 1.0}), "want a maxfl.flower.privacy.Privacy"),
+        (lambda: MaxFL(fraction_train=2.0), "fraction_train"),
+        (lambda: appeal_mod(lambda *_: 1.0, None), "neither a finite number nor a function"),
         (lambda: appeal_mod("loss", 1.0), "want a function"),
-        (lambda: appeal_mod(lambda *_: 1.0, math.nan), "not a finite number"),
+        (lambda: appeal_mod(lambda *_: 1.0, math.nan), "neither a finite number"),
     ],
 )
 def test_bad_settings_are_told(make, words):

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower not installed")
 
-from flwr.app import Error, Message
+from flwr.app import Context, Error, Message, RecordDict
 from safetensors.numpy import load_file
 
 from flower_nodes import START, Nodes, _identity, arrays, make_app  # noqa: F401
@@ -157,7 +157,11 @@ def test_what_went_wrong_is_in_the_summary(tmp_path):
         "asked": 18, "took_part": 8, "satisfied": 6, "declined": 1, "failed": 6, "rejected": 3
     }  # fmt: skip
     told = {(e["node"], e["kind"], e["why"]) for e in entry["events"] if e["round"] == 3}
-    assert ("12", "declined", "the model does not meet this client's requirement") in told
+    assert (
+        "12",
+        "declined",
+        "by its training data, the model does not meet its requirement",
+    ) in told
     assert ("14", "failed", "it broke") in told
     assert ("15", "rejected", "w has values that are not finite") in told
     assert ("16", "failed", "no answer in time") in told
@@ -280,3 +284,45 @@ def test_other_defences_are_another_experiment(tmp_path):
     run(tmp_path / "run", federation())
     with pytest.raises(InputError, match=r"config\.replies\.least"):
         run(tmp_path / "run", federation(), least_replies=2, resume=True)
+
+
+def test_a_client_is_one_client_after_a_restart(tmp_path):
+    """Nodes have other ids then; what they are known by is their number."""
+
+    def numbered(first):
+        nodes = federation()
+        apps = dict(zip(range(first, first + 3), nodes.apps.values(), strict=True))
+        nodes.apps, nodes.contexts = apps, {
+            node: Context(
+                run_id=1, node_id=node, node_config={"partition-id": k}, state=RecordDict(),
+                run_config={},
+            )
+            for k, node in enumerate(apps)
+        }  # fmt: skip
+        return nodes
+
+    before, calls = numbered(11), []
+    good = before.apps[11]
+
+    def stops(message, context):
+        calls.append(1)
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        return good(message, context)
+
+    before.apps[11] = stops
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "run", before, reveal=True)
+    run(tmp_path / "run", numbered(21), reveal=True, resume=True)
+    (own,) = read([tmp_path / "run"]).configurations
+    trace = read_trace(own)
+    assert trace.name.tolist() == ["client 0", "client 1", "client 2"]
+    assert trace.joined.tolist() == [4, 4, 4]
+    assert trace.train_samples.tolist() == [10, 20, 30]
+
+
+def test_a_report_of_nobody(tmp_path):
+    """All fail: nothing is known, and nothing is claimed."""
+    run(tmp_path / "run", Nodes(None, None), rounds=2, fraction_evaluate=0.0)
+    made = write_report([tmp_path / "run"], figures=False)
+    assert made.verdicts == ["It is not known whether the model meets anybody's requirement."]

@@ -121,6 +121,14 @@ def test_a_secure_client_answers_no_plain_server():
         train(MaxFL(), nodes)
 
 
+def test_a_client_without_the_mod_says_so():
+    nodes = Watched(*[make_app(1.0, 2.0) for _ in range(3)])
+    strategy, through = secure_strategy(nodes)
+    train(strategy, through)
+    assert all("secure_mod, appeal_mod" in event.why for event in strategy.rounds[0].events)
+    assert len(strategy.rounds[0].events) == 3
+
+
 def test_noise_has_the_deviation_that_the_accountant_is_told():
     own = Privacy(clip=2.0, noise_multiplier=1.5)
     rng = np.random.default_rng(0)

@@ -15,10 +15,10 @@ from typing import Annotated, Any
 import typer
 
 from maxfl.errors import InputError
-from maxfl.folders import ROUND_LOG, SUMMARY
+from maxfl.folders import EXPERIMENT, ROUND_LOG, SUMMARY
 from maxfl.live import PROGRESS
 from maxfl.report.write import PAGE, write_report
-from maxfl.terminal import console
+from maxfl.terminal import console, resumable
 
 app = typer.Typer(help="Real federations on Flower: a ready app, and a try on this machine.")
 
@@ -61,17 +61,28 @@ def demo_command(
     if find_spec("flwr") is None:
         raise InputError("Flower is not installed: pip install 'maxfl[flower]'")
     results = (out / "federation").resolve()
-    _check_free(out, results, resume)
-    chosen = own_app or out / "app"
-    if own_app is None and not chosen.exists():
-        _write_app(chosen)
-    config = _run_config(chosen, nodes, rounds, results, resume)
-    with _ended_by_signals():
-        _train(chosen, nodes, config, out / "flower", results)
+    if resume and _is_done(results):
+        console.print(f"The federation in {out} is finished already.", soft_wrap=True)
+    else:
+        _check_free(out, results, resume)
+        _run_app(own_app, nodes, rounds, out, resume)
     made = write_report([results], force=True)
     for line in [*made.verdicts, *made.missing]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.print(f"Page: {made.folder / PAGE}", soft_wrap=True, highlight=False)
+
+
+def _run_app(own_app: Path | None, nodes: int, rounds: int | None, out: Path, resume: bool) -> None:
+    ready, results = own_app is None, (out / "federation").resolve()
+    chosen = own_app or out / "app"
+    if ready and not chosen.exists():
+        _write_app(chosen)
+    wanted = {"nodes": nodes, "results": str(results), "resume": resume, "rounds": rounds}
+    if ready:  # all its clients are made up; others have the right to keep their losses
+        wanted["reveal"] = True
+    config = _run_config(chosen, wanted)
+    with _ended_by_signals(), resumable(out):
+        _train(chosen, nodes, config, out / "flower", results)
 
 
 def _write_app(folder: Path) -> None:
@@ -84,25 +95,28 @@ def _write_app(folder: Path) -> None:
 
 
 def _check_free(out: Path, results: Path, resume: bool) -> None:
-    if not resume and out.exists() and any(out.iterdir()):
-        state = "a finished" if (results / SUMMARY).exists() else "an unfinished"
+    begun = (results / EXPERIMENT).is_file()
+    if resume and not begun:
+        raise InputError(f"{out} holds no federation that was stopped: leave --resume out")
+    # What a try that never began has left may be replaced.
+    others = {path.name for path in out.iterdir()} - {"app", "flower"} if out.is_dir() else set()
+    if not resume and others:
+        state = "a finished" if _is_done(results) else "an unfinished" if begun else "no"
         raise InputError(
-            f"{out} is not empty and holds {state} federation or something else: choose another "
-            f"folder with --out, or go on with --resume"
+            f"{out} is not empty and holds {state} federation: choose another folder with --out"
+            f"{', or add --resume' if begun else ''}"
         )
 
 
-def _run_config(
-    own_app: Path, nodes: int, rounds: int | None, results: Path, resume: bool
-) -> dict[str, Any]:
+def _run_config(own_app: Path, wanted: dict[str, Any]) -> dict[str, Any]:
     """What of the app's settings is given anew."""
     path = own_app / "pyproject.toml"
     try:
         about = tomllib.loads(path.read_text())["tool"]["flwr"]["app"]
-    except (OSError, KeyError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"{own_app} holds no Flower app: {path}: {error}") from error
-    wanted = {"nodes": nodes, "results": str(results), "resume": resume, "reveal": True,
-              "rounds": rounds}  # fmt: skip
+    except OSError as error:
+        raise InputError(f"{own_app} holds no Flower app: {path} can't be read") from error
+    except (KeyError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"{path} is not that of a Flower app: {error}") from error
     known = about.get("config", {})
     if "results" not in known:
         raise InputError(
@@ -143,7 +157,9 @@ def _is_done(results: Path) -> bool:
 
 
 def _failure(status: str, log: str, place: Path) -> str:
-    return f"the run is {status} without results. Its log ends:\n{log}\nAll logs: {place / 'logs'}"
+    told = [line.split("InputError: ")[1] for line in log.splitlines() if "InputError: " in line]
+    why = told[-1] if told else f"its log ends:\n{log}"
+    return f"the app failed ({status}): {why}\nAll logs: {place / 'logs'}"
 
 
 def _lines(results: Path) -> list[str]:
@@ -161,9 +177,11 @@ def _tell(results: Path, told: int) -> int:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Let SIGTERM leave the block like an exception does, so that no process stays behind."""
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    """Let signals leave the block like an exception does, so that no process stays behind."""
+    numbers = (signal.SIGTERM, signal.SIGHUP)  # the second if its terminal is closed
+    before = [signal.signal(own, lambda number, _: sys.exit(128 + number)) for own in numbers]
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for own, handler in zip(numbers, before, strict=True):
+            signal.signal(own, handler)

@@ -15,7 +15,8 @@ def main(grid: Grid, context: Context) -> None:
     config = context.run_config
     nodes = config["nodes"]
     strategy = MaxFL(
-        folder=config["results"], resume=config["resume"], reveal=config["reveal"], decline_after=4,
+        folder=config["results"], resume=config["resume"], reveal=config["reveal"],
+        decline_after=config["rounds"] * 2 // 3,
         min_available_nodes=nodes,
         min_train_nodes=nodes,
         min_evaluate_nodes=nodes,

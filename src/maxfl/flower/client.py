@@ -50,13 +50,18 @@ def appeal_mod(
         kind = message.metadata.message_type
         if kind not in (MessageType.TRAIN, MessageType.EVALUATE):
             return app(message, context)
+        if terms.SECURE in message.content.config_records:
+            raise InputError(
+                "the server wants secure aggregation, for which this client has no mod: "
+                "ClientApp(mods=[secure_mod, appeal_mod(...)])"
+            )
         config = next(iter(message.content.config_records.values()), ConfigRecord())
         training, reveal = kind == MessageType.TRAIN, bool(config.get(terms.REVEAL, False))
         judge = train if training or test is None else test
         loss, bar = _measured(judge, message, context)
         satisfied = bool(appeal.appealing(loss, bar))
         if training and config.get(terms.MAY_DECLINE, False) and not satisfied:
-            reason = "the model does not meet this client's requirement"
+            reason = "by its training data, the model does not meet its requirement"
             return Message(Error(terms.DECLINED, reason), reply_to=message)
         known = {judge.name: (loss, bar)}
         more = _revealed(train, test, known, message, context) if reveal else {}
@@ -80,8 +85,13 @@ def appeal_mod(
 def _checked(loss_fn: Loss, requirement: float | Loss) -> tuple[Loss, float | Loss]:
     if not callable(loss_fn):
         raise InputError(f"appeal_mod(loss_fn, ...): loss_fn is {loss_fn!r}; want a function")
-    if not callable(requirement) and not math.isfinite(requirement):
-        raise InputError(f"appeal_mod(..., requirement): {requirement!r} is not a finite number")
+    if callable(requirement):
+        return loss_fn, requirement
+    if not isinstance(requirement, int | float) or not math.isfinite(requirement):
+        raise InputError(
+            f"appeal_mod(..., requirement): {requirement!r} is neither a finite number nor a "
+            f"function"
+        )
     return loss_fn, requirement
 
 

@@ -86,6 +86,7 @@ class Keeper:
     def __init__(self, folder: Path, settings: Settings, finished: bool) -> None:
         self._folder, self._settings = folder, settings
         self._began = time.monotonic()
+        self._spent = 0.0
         self.live = Live(folder, [{}], None)
         self.finished = _load(folder / MODEL)[0] if finished else None
         self.before = None if finished else self._before()
@@ -96,7 +97,7 @@ class Keeper:
         if not (self._folder / CHECKPOINT).is_file():
             (self._folder / HAPPENED).unlink(missing_ok=True)
             return None
-        model, done = _load(self._folder / CHECKPOINT)
+        model, done, self._spent = _load(self._folder / CHECKPOINT)
         # A line more than the model has rounds is of one that was cut off.
         lines = (self._folder / HAPPENED).read_text().splitlines()[:done]
         rounds = [from_plain(json.loads(line)) for line in lines]
@@ -117,11 +118,21 @@ class Keeper:
         """Keep the model after a round; killed at any moment, the last or this one stands."""
         own = kept.rounds[-1]
         _append(self._folder / HAPPENED, [json.dumps(to_plain(own))])
-        tensors = _tensors(kept.model, rounds=len(kept.rounds))
-        write_whole(self._folder / CHECKPOINT, tensors)
+        write_whole(self._folder / CHECKPOINT, self._tensors(kept))
         _append(self._folder / ROUND_LOG, lines_of(own))
         _tell(self.live, own)
         self.live.report("rounds", len(kept.rounds), self._settings.rounds)
+
+    @property
+    def _seconds(self) -> float:
+        """Time at work, before a stop too."""
+        return round(self._spent + time.monotonic() - self._began, 3)
+
+    def _tensors(self, kept: Kept) -> bytes:
+        """The file has its own order of arrays; a model's is that of its names."""
+        about = {"names": list(kept.model), "rounds": len(kept.rounds), "seconds": self._seconds}
+        arrays = {name: np.ascontiguousarray(array) for name, array in kept.model.items()}
+        return dump_tensors(arrays, {key: json.dumps(value) for key, value in about.items()})
 
     def finish(self, kept: Kept, extra: dict[str, Any]) -> None:
         """Write the results."""
@@ -130,25 +141,25 @@ class Keeper:
         if found is not None:
             _write_clients(folder, *found)
         write_whole(folder / METRICS, tables.to_parquet(metrics_table(kept.rounds)))
-        write_whole(folder / MODEL, _tensors(kept.model, rounds=len(kept.rounds)))
+        write_whole(folder / MODEL, self._tensors(kept))
         entry = summary_entry(kept.rounds, settings.title, notes_of(kept.rounds))
         about = {
             **machine(),
             "flower": version("flwr"),
-            "seconds": round(time.monotonic() - self._began, 3),
+            "seconds": self._seconds,
             "rounds": settings.rounds,
             "means_only": found is None,
         }
         write_json(folder / SUMMARY, {**about, "configurations": [entry | extra]})
 
 
-def _load(path: Path) -> tuple[Arrays, int]:
-    """The model in a file, and the number of rounds that led to it."""
+def _load(path: Path) -> tuple[Arrays, int, float]:
+    """The model in a file, the number of rounds that led to it, and the seconds."""
     try:
         with safe_open(path, framework="numpy") as file:
             about = file.metadata()
             model = {key: file.get_tensor(key) for key in json.loads(about["names"])}
-            return model, json.loads(about["rounds"])
+            return model, json.loads(about["rounds"]), json.loads(about["seconds"])
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"{path} can't be read ({error}): it is damaged or of another version. Remove it to "
@@ -182,9 +193,3 @@ def _tell(live: Live, own: Round) -> None:
     found = series([own])
     known = {name: np.array([found[name][1]]) for name in TRAIL if name in found}
     live.note([own.number], {name: known.get(name, np.array([[np.nan]])) for name in TRAIL})
-
-
-def _tensors(model: Arrays, **more: Any) -> bytes:
-    """The file has its own order of arrays; a model's is that of its names."""
-    about = {"names": json.dumps(list(model))} | {k: json.dumps(v) for k, v in more.items()}
-    return dump_tensors({n: np.ascontiguousarray(a) for n, a in model.items()}, about)

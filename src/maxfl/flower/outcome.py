@@ -17,9 +17,13 @@ from maxfl.summary import number
 
 
 class Clients(NamedTuple):
-    """The clients that were heard of, [K] each."""
+    """The clients that were heard of, [K] each, and the place of each node among them.
 
-    nodes: list[int]
+    After a restart of the SuperLink a client has another node; its number in its node's config is
+    then what it is known by.
+    """
+
+    place: dict[int, int]
     names: NDArray[Any]
     train_sizes: NDArray[np.int64]
     test_sizes: NDArray[np.int64]
@@ -126,8 +130,8 @@ def history_of(
     if not heard:
         return None
     clients = _clients(rounds)
-    place = {node: k for k, node in enumerate(clients.nodes)}
-    shape = (len(heard), len(clients.nodes))
+    place = clients.place
+    shape = (len(heard), len(clients.names))
     loss, bar, test_loss, test_bar, accuracy = (
         np.full(shape, np.nan, np.float32) for _ in range(5)
     )
@@ -158,20 +162,21 @@ def history_of(
 
 
 def _clients(rounds: Sequence[Round]) -> Clients:
-    names, train, test = {}, {}, {}
+    numbers = {o.node: o.name for own in rounds for o in own.opinions}
+    alone = all(len({o.name for o in own.opinions}) == len(own.opinions) for own in rounds)
+    known = alone and all(number >= 0 for number in numbers.values())
+    identity = {node: number if known else node for node, number in numbers.items()}
+    order = {own: k for k, own in enumerate(sorted(set(identity.values())))}
+    place = {node: order[own] for node, own in identity.items()}
+    train, test = (np.zeros(len(order), np.int64) for _ in range(2))
     for own in rounds:
         for o in own.opinions:
-            names[o.node], test[o.node] = (o.name, o.node), o.examples
+            test[place[o.node]] = int(o.examples)
         for j in own.joined:
-            train[j.node] = j.examples
-    nodes = sorted(names, key=lambda node: names[node])
-    return Clients(
-        nodes,
-        np.array([f"client {n}" if n >= 0 else f"node {node}" for n, node in
-                  (names[node] for node in nodes)]),
-        np.array([train.get(node, 0) for node in nodes], np.int64),
-        np.array([test[node] for node in nodes], np.int64),
-    )  # fmt: skip
+            if j.node in place:
+                train[place[j.node]] = int(j.examples)
+    word = "client" if known else "node"
+    return Clients(place, np.array([f"{word} {own}" for own in order]), train, test)
 
 
 def _asked(rounds: Sequence[Round], place: dict[int, int]) -> Asked:

@@ -85,6 +85,11 @@ class MaxFL(FedAvg):
         **options: Any,
     ) -> None:
         super().__init__(**options)
+        for name in ("fraction_train", "fraction_evaluate"):
+            check_number(name, getattr(self, name), least=0, most=1)
+        for name, given, kind in (("robust", robust, Robust), ("privacy", privacy, Privacy)):
+            if given is not None and not isinstance(given, kind):
+                raise InputError(f"{name} = {given!r}: want a {kind.__module__}.{kind.__name__}")
         check_number("server_lr", server_lr, above=0)
         check_number("floor", floor, least=0, whole=True)
         check_number("least_replies", least_replies, least=1, whole=True)
@@ -205,13 +210,18 @@ class MaxFL(FedAvg):
         numbers = {} if self._observe else {k: float(v) for k, v in hyper._asdict().items()}
         rule = "everyone" if self._decline_after is None or self._observe else "decline"
         own = self._privacy
+        longest = self._limits.largest_norm
         limits = {k: float(v) for k, v in self._robust.limits._asdict().items()}
         return {
             "algorithm": {"name": self._algorithm.name, **numbers},
             "training": {"rounds": rounds, "server_lr": self._server_lr},
             "requirement": {"kind": "clients"},
             "participation": {"rule": rule, "start": self._decline_after, "floor": self._floor},
-            "replies": {"least": self._least_replies, **self._limits._asdict()},
+            "replies": {
+                "least": self._least_replies,
+                "examples": self._limits.examples,
+                "largest_norm": longest if math.isfinite(longest) else None,
+            },
             "server": {"rule": self._robust.rule.value, "clips": self._robust.clips, **limits},
             "privacy": None if own is None else own._asdict(),
             "flower": {"fraction_train": self.fraction_train, "reveal": self._reveal},

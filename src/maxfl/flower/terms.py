@@ -19,6 +19,8 @@ REVEAL = "maxfl-reveal"
 """Config of a message: whether losses and requirements are to be told too."""
 CLIP, NAMES = "maxfl-clip", "maxfl-names"
 """Config of a message under secure aggregation: C, and what the arrays are called, as JSON."""
+SECURE = "secaggplus_configs"
+"""Record of a message of Flower's SecAgg+."""
 STATE = "maxfl"
 """Record of a client's own state, which stays with it."""
 DECLINED = 1000

@@ -61,6 +61,8 @@ def sections(own: Configuration, trace: Trace | None) -> list[Section]:
             Section("What it reaches", _reaches(trace, own.entry)),
             Section("For whom it does not work", _fails(trace, read_partition(own.place))),
         ]
+    elif "answers" in own.entry:
+        parts.append(Section("What it reaches", _as_told(own.entry["seen"])))
     if "answers" in own.entry:
         parts.append(Section("How clients answered", _on_the_way(own.entry)))
     return [*parts, Section("Before you use it", _advice())]
@@ -148,7 +150,7 @@ def _requirement(settings: Mapping[str, Any]) -> list[str]:
     lines = [rule.get(str(kind), f"A rule of the user's own ({kind}).")]
     presence = settings.get("participation.rule", "everyone")
     if presence == "everyone":
-        lines.append("Every client that was asked took part, satisfied or not.")
+        lines.append("Clients could not refuse, satisfied or not.")
     else:
         lines.append(
             f"Clients might refuse to take part ({presence}) after round "
@@ -222,6 +224,17 @@ def _in_points(worse: float) -> str:
         f" On average its accuracy is {points} points {'lower' if worse > 0 else 'higher'} there "
         f"than that of the model each would train alone."
     )
+
+
+def _as_told(figures: Mapping[str, Any]) -> list[str]:
+    """What the clients of a real federation say, where none of them is known by itself."""
+    known = {reading: v for reading, v in figures["gm_appeal"].items() if v is not None}
+    lines = [f"GM-Appeal {v:.2f}, by the clients' {reading} data; see the notes above."
+             for reading, v in known.items()]  # fmt: skip
+    if figures["test_accuracy"] is not None:
+        accuracy = Figure.of([figures["test_accuracy"]], 1, percent=True).printed[0]
+        lines.append(f"Test accuracy {accuracy} % on average.")
+    return lines or ["Nobody has said."]
 
 
 def _on_the_way(entry: Mapping[str, Any]) -> list[str]:

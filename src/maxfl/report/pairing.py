@@ -44,7 +44,9 @@ def standing(source: Source, series: Mapping[Key, Series], case: str) -> Standin
         values = series.get(Key(case, method, "seen", "global", "gm_appeal"))
         if values is not None:
             rows = [i for i, seed in enumerate(sorted(own)) if seed in common or not common]
-            found.append((method, np.nan_to_num(values.values[rows, -1])))
+            last = values.values[rows, -1]
+            if np.isfinite(last).any():
+                found.append((method, np.nan_to_num(last)))
     ranked = sorted(found, key=lambda pair: -pair[1].mean())
     if len(ranked) < 2 or not common:
         return Standing(ranked, common, False)

@@ -126,6 +126,7 @@ def _read_run(folder: Path, experiment: dict[str, Any]) -> _Folder:
     means_only = summary.get("means_only", False)
     if means_only:  # a federation whose clients keep their losses to themselves
         missing.append(_no_clients(folder))
+        missing += [f"{note}." for entry in summary["configurations"] for note in entry["notes"]]
     found = [
         Found(
             folder, folder, -1 if means_only else number, entry["values"],

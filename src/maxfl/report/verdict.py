@@ -17,6 +17,8 @@ def verdicts(source: Source, series: Mapping[Key, Series]) -> list[str]:
         if found.ranked:
             words = _verdict(found, max(len(source.of(case, m)) for m in source.methods(case)))
             lines.append(f"{case}: {words}." if case else f"{words}.")
+        else:
+            lines.append("It is not known whether the model meets anybody's requirement.")
     return lines
 
 

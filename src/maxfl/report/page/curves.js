@@ -2,7 +2,7 @@
 function curve(id, metric, percent) {
   const place = $(id);
   const found = theCase().curves.find((c) => c.metric === metric && c.clients === state.group);
-  if (!found) { place.textContent = ""; make(place, "p", `There are no ${state.group} clients in these runs.`, { class: "empty" }); return; }
+  if (!found) { place.textContent = ""; make(place, "p", `These runs do not say it of ${state.group} clients.`, { class: "empty" }); return; }
   const last = Math.max(...found.lines.map((l) => l.rounds[l.rounds.length - 1]));
   const format = percent ? (v) => `${Math.round(v * 100)} %` : short;
   const f = frame(place, { x: [0, last || 1], y: [0, 1], xLabel: "communication rounds", label: `${metric} over rounds`, format });
