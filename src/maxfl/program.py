@@ -23,7 +23,14 @@ from maxfl.optimisers import Kind, Rates, transformation
 from maxfl.participation import willing
 from maxfl.randomness import Purpose, key
 from maxfl.requirement import Solo
-from maxfl.rounds import all_losses, gather, run_round, share_out, watched_losses
+from maxfl.rounds import (
+    all_losses,
+    gather,
+    run_round,
+    share_out,
+    train_cohort,
+    watched_losses,
+)  # fmt: skip
 from maxfl.spec import Asked, Data, Evaluation, Numbers, Personal, Setup, SoloSpec, Spec, State
 from maxfl.visit import lie, personal_scores
 
@@ -60,18 +67,28 @@ def start(
 
 @partial(jax.jit, static_argnums=0)
 def train_alone(
-    spec: SoloSpec, data: Data, seed: Array, local_lr: Array, batch_size: Array, clients: Array
+    spec: SoloSpec,
+    data: Data,
+    seed: Array,
+    local_lr: Array,
+    batch_size: Array,
+    clients: Array,
+    names: Array | None = None,
 ) -> Solo:
-    """Every given client trains a model of its own, float32[C, n]; the models are not kept."""
+    """Every given client trains a model of its own, float32[C, n]; the models are not kept.
+
+    ``clients`` are places in the data; ``names`` their numbers, where not all clients are there.
+    """  # fmt: skip
 
     def one(data: Data, seed: Array, local_lr: Array, batch_size: Array, k: Array) -> Solo:
-        draws = key(seed, Purpose.SOLO_TRAINING, client=k)
+        number = k if names is None else names[k]
+        draws = key(seed, Purpose.SOLO_TRAINING, client=number)
         gradient = partial(
             batch_gradient, spec.model, data.decoding, data.train, k, spec.batch_size, draws
         )
         if spec.masks:
             gradient = partial(gradient, used=batch_size)
-        fresh = spec.model.init(key(seed, Purpose.SOLO_INIT, client=k))
+        fresh = spec.model.init(key(seed, Purpose.SOLO_INIT, client=number))
         params = descend(fresh, gradient, spec.steps, local_lr)
         train = client_score(spec.model, data.decoding, data.train, k, params)
         test = client_score(spec.model, data.decoding, data.test, k, params)
@@ -144,6 +161,66 @@ def run_block(
     return _shard(spec.layout, shard, (ALIKE, EACH, ALIKE, ALIKE), EACH)(data, sweep, first, plan)
 
 
+@partial(jax.jit, static_argnums=0)
+def run_cohort(
+    spec: Spec,
+    data: Data,
+    names: Array,
+    numbers: Numbers,
+    requirement: Array,
+    lies: Array,
+    state: State,
+    round_: Array,
+) -> tuple[State, Asked]:
+    """Train one cohort whose data alone are here: clients ``names``, int32[m], in their order.
+
+    ``requirement`` is theirs, float32[C, m]; the state's memory has their rows, in their order.
+    """  # fmt: skip
+
+    def shard(
+        data: Data, sweep: tuple[Numbers, Array, Array, State], names: Array, round_: Array
+    ) -> tuple[State, Asked]:
+        def configuration(own: tuple[Numbers, Array, Array, State]) -> tuple[State, Asked]:
+            numbers, rho, lies, state = own
+            setup = Setup(spec, data, jnp.zeros(0, jnp.int32), numbers, rho, lies, names)
+            place = jnp.arange(spec.cohort)
+            return train_cohort(setup, round_, state, (), place, jnp.ones(spec.cohort, bool))
+
+        return _map(configuration, sweep, spec.layout.configurations_at_once)
+
+    sweep = numbers, requirement, lies, state
+    specs = (ALIKE, EACH, ALIKE, ALIKE)
+    return _shard(spec.layout, shard, specs, EACH)(data, sweep, names, round_)
+
+
+@partial(jax.jit, static_argnums=0)
+def look(
+    spec: Spec,
+    data: Data,
+    names: Array,
+    numbers: Numbers,
+    requirement: Array,
+    lies: Array,
+    state: State,
+    done: Array,
+) -> Evaluation:
+    """Show the model after ``done`` rounds to clients ``names``, whose data are here; [C, n]."""
+
+    def shard(
+        data: Data, sweep: tuple[Numbers, Array, Array, State], names: Array, done: Array
+    ) -> Evaluation:
+        def configuration(own: tuple[Numbers, Array, Array, State]) -> Evaluation:
+            numbers, rho, lies, state = own
+            setup = Setup(spec, data, owners(data.train), numbers, rho, lies, names)
+            return _evaluate(setup, owners(data.test), done, state, ())
+
+        return _map(configuration, sweep, spec.layout.configurations_at_once)
+
+    sweep = numbers, requirement, lies, state
+    specs = (ALIKE, EACH, ALIKE, ALIKE)
+    return _shard(spec.layout, shard, specs, EACH)(data, sweep, names, done)
+
+
 def _rounds(
     setup: Setup, state: State, losses: Any, first: Array, count: Array
 ) -> tuple[State, Any, Asked]:
@@ -164,21 +241,22 @@ def _evaluate(
     setup: Setup, test_owner: Array, done: Array, state: State, losses: Any
 ) -> Evaluation:
     """Show the model to all K clients after ``done`` rounds."""
-    spec, data, _, numbers, rho, lies = setup
+    spec, data, _, numbers, rho, lies, _ = setup
     server = state.server
     test = evaluate(spec.model, data.decoding, data.test, test_owner, server.params, CLIENT)
     loss = losses if spec.watches else all_losses(setup, server)
     personal: Any = _evaluate_personal(setup, state, loss) if spec.personal else ()
     # A method with personal models of its own weighs no client by its tuned loss.
     tuned = personal.train_loss if spec.tunes and not spec.algorithm.personal else loss
-    clients = Client(jnp.arange(len(rho)), jnp.diff(data.train.offsets), loss, tuned, rho)
+    number = setup.number(jnp.arange(len(rho)))
+    clients = Client(number, jnp.diff(data.train.offsets), loss, tuned, rho)
     weigh = partial(spec.algorithm.weight, numbers.hyper, server)
     wants = willing(spec.rule, numbers.presence, done, loss, rho)
     return Evaluation(
         train_loss=loss,
         test_loss=test.loss,
         test_accuracy=test.accuracy,
-        willing=wants | lies if spec.attack else wants,
+        willing=wants | lies[number] if spec.attack else wants,
         weight=jax.vmap(weigh)(lie(setup, clients)),
         personal=personal,
     )

@@ -32,8 +32,18 @@ def watched_losses(setup: Setup, server: Server) -> Any:
 
 def run_round(setup: Setup, round_: Array, state: State, losses: Any) -> tuple[State, Any, Asked]:
     """Run round ``round_`` (counted from 0) from a state and its ``watched_losses``."""
+    client, sampled = _ask(setup, round_, losses)
+    state, asked = train_cohort(setup, round_, state, losses, client, sampled)
+    return state, watched_losses(setup, state.server), asked
+
+
+def train_cohort(
+    setup: Setup, round_: Array, state: State, losses: Any, client: Array, sampled: Array
+) -> tuple[State, Asked]:
+    """Train a cohort, given by its clients' places int[m] and which of them are real, bool[m]."""
     spec, numbers = setup.spec, setup.numbers
-    client, sampled, reached = _ask(setup, round_, losses)
+    absence = key(numbers.seed, Purpose.UNAVAILABLE, round_)
+    reached = sampled & answers(absence, numbers.presence, setup.number(client))
     seen = _visit_all(spec, partial(visit, setup, round_, state, losses), client, reached)
     total, cohort = seen.total, seen.report
     if spec.robust is not Rule.MEAN:
@@ -52,21 +62,17 @@ def run_round(setup: Setup, round_: Array, state: State, losses: Any) -> tuple[S
         (state.server, state.optimiser),
     )
     state = State(server, memory, optimiser)
-    asked = Asked(client, sampled, cohort.took_part, cohort.weight)
-    return state, watched_losses(setup, state.server), asked
+    return state, Asked(cohort.client, sampled, cohort.took_part, cohort.weight)
 
 
-def _ask(setup: Setup, round_: Array, losses: Any) -> tuple[Array, Array, Array]:
-    """Sample the cohort: client numbers int[m], which of them are real, which can be reached."""
+def _ask(setup: Setup, round_: Array, losses: Any) -> tuple[Array, Array]:
+    """Sample the cohort: client numbers int[m], and which of them are real."""
     spec, numbers = setup.spec, setup.numbers
     available = jnp.ones(spec.seen, bool)
     if spec.watches:
         wants = willing(spec.rule, numbers.presence, round_, losses, setup.requirement)
         available = (wants | setup.lies if spec.attack else wants)[: spec.seen]
-    sampling = key(numbers.seed, Purpose.SAMPLING, round_)
-    client, sampled = sample(sampling, available, spec.cohort)
-    absence = key(numbers.seed, Purpose.UNAVAILABLE, round_)
-    return client, sampled, sampled & answers(absence, numbers.presence, client)
+    return sample(key(numbers.seed, Purpose.SAMPLING, round_), available, spec.cohort)
 
 
 def _visit_all(spec: Spec, visit: partial[Visit], client: Array, asked: Array) -> Visit:

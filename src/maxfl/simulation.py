@@ -128,11 +128,7 @@ class Simulation:
 
         here = lay_out(self.configurations, training.cohort)
         alone = lay_out(1, federation.clients)
-        everywhere = jax.sharding.NamedSharding(here.mesh, jax.sharding.PartitionSpec())
-        self._data = jax.device_put(
-            Data(federation.train, federation.test, federation.decoding), everywhere
-        )
-        self._spec = Spec(
+        self.spec = Spec(
             model=model,
             algorithm=algorithm._replace(hyper=None),
             rule=participation.rule,
@@ -151,16 +147,27 @@ class Simulation:
             period=min(training.evaluate_every, training.rounds),
             layout=here,
         )
-        self._alone = SoloSpec(model, largest, masks, requirement.steps, alone)
+        self.alone = SoloSpec(model, largest, masks, requirement.steps, alone)
         self._width = -(-self.configurations // here.mesh.shape[SWEEP]) * here.mesh.shape[SWEEP]
-        self._numbers = jax.tree.map(self._wide, given)
-        self._numbers = self._numbers._replace(
+        self.numbers = jax.tree.map(self._wide, given)
+        self.numbers = self.numbers._replace(
             seed=self._wide(seed, np.uint32),
             local_steps=self._wide(training.local_steps, np.int32),
             batch_size=self._wide(training.batch_size, np.int32),
             tuning=self._wide(tuning, np.int32),
         )
-        self._lies = self._liars()
+        self.lies = self._liars()
+
+    @cached_property
+    def _data(self) -> Data:
+        """All samples, on every device; brought there when first needed."""
+        federation = self.federation
+        return self.everywhere(Data(federation.train, federation.test, federation.decoding))
+
+    def everywhere(self, arrays: Any) -> Any:
+        """Arrays on every device."""
+        mesh, alike = self.spec.layout.mesh, jax.sharding.PartitionSpec()
+        return jax.device_put(arrays, jax.sharding.NamedSharding(mesh, alike))
 
     @cached_property
     def footprint(self) -> Footprint:
@@ -172,20 +179,20 @@ class Simulation:
     @property
     def at_once(self) -> int:
         """Configurations that run side by side, on all devices together."""
-        layout = self._spec.layout
+        layout = self.spec.layout
         return min(self.configurations, layout.configurations_at_once * layout.mesh.shape[SWEEP])
 
     @property
     def predicted_bytes(self) -> int:
         """Memory that a device will need, predicted from shapes."""
-        own, layout = self.footprint, self._spec.layout
+        own, layout = self.footprint, self.spec.layout
         each = own.configuration + layout.clients_at_once * own.client
         return own.data + layout.configurations_at_once * each
 
     @property
     def personal(self) -> bool:
         """Whether clients use personal or tuned models, which are then measured too."""
-        return self._spec.personal
+        return self.spec.personal
 
     @property
     def federation(self) -> Federation:
@@ -206,8 +213,8 @@ class Simulation:
         those of earlier simulations and gains those of this one, so that none is trained twice.
         """
         known = SoloResults() if known is None else known
-        numbers = self._numbers
-        shared = self.federation.digest(), self._alone.model, self._alone.steps
+        numbers = self.numbers
+        shared = self.federation.digest(), self.alone.model, self.alone.steps
         own = (a.tolist() for a in (numbers.seed, numbers.local_lr, numbers.batch_size))
         keys = [(*shared, *row) for row in zip(*own, strict=True)][: self.configurations]
         with known.lock:
@@ -227,14 +234,14 @@ class Simulation:
 
         One at a time, so that the bits do not depend on what else is in the sweep.
         """
-        numbers, layout = self._numbers, self._alone.layout
+        numbers, layout = self.numbers, self.alone.layout
         own = [a[c : c + 1] for a in (numbers.seed, numbers.local_lr, numbers.batch_size)]
         devices, clients = layout.mesh.shape[CLIENT], self.federation.clients
         width = min(max(SOLO_CHUNK, layout.clients_at_once), -(-clients // devices)) * devices
         chunks = []
         for begin in range(0, clients, width):
             chunk = np.minimum(np.arange(begin, begin + width, dtype=np.int32), clients - 1)
-            results = train_alone(self._alone, self._data, *own, chunk)
+            results = train_alone(self.alone, self._data, *own, chunk)
             chunks.append(jax.tree.map(np.asarray, results))
             if progress:
                 progress("solo training", min(begin + width, clients), clients)
@@ -252,8 +259,8 @@ class Simulation:
         return jax.eval_shape(self._start)
 
     def _start(self) -> State:
-        spec, algorithm = self._spec, self._spec.algorithm
-        seeds = self._numbers.seed[: self.configurations]
+        spec, algorithm = self.spec, self.spec.algorithm
+        seeds = self.numbers.seed[: self.configurations]
         rows = rows_needed(spec.cohort, spec.seen)
         return start(
             spec.model, algorithm.init, algorithm.memory, spec.optimiser, spec.seen, rows, seeds
@@ -262,11 +269,11 @@ class Simulation:
     def _liars(self) -> Any:
         """Who lies in each configuration, bool[C, K]."""
         federation = self.federation
-        if not self._spec.attack:
+        if not self.spec.attack:
             return np.zeros((self._width, federation.clients), bool)
         who = jax.vmap(liars, (0, 0, None, None))
-        shares = self._numbers.attack.share
-        return np.asarray(who(self._numbers.seed, shares, federation.seen, federation.clients))
+        shares = self.numbers.attack.share
+        return np.asarray(who(self.numbers.seed, shares, federation.seen, federation.clients))
 
     def blocks(
         self, prepared: Prepared, state: State, done: int = 0
@@ -275,17 +282,17 @@ class Simulation:
         rho = self._wide_rows(prepared.thresholds.train)
         # Laid out as the program returns it, or the second block would compile the program anew.
         each = jax.sharding.PartitionSpec(SWEEP)
-        where = jax.sharding.NamedSharding(self._spec.layout.mesh, each)
+        where = jax.sharding.NamedSharding(self.spec.layout.mesh, each)
         state = jax.device_put(jax.tree.map(self._wide_rows, state), where)
         for plan in self._plans()[done:]:
             rounds = np.array([n for _, n in plan if n != SKIP])
             first = plan[0][0]
             lengths = np.array([n for _, n in plan], np.int32)
-            after = (first + int(rounds.sum())) * self._spec.cohort
-            memory = grown(state.memory, rows_needed(after, self._spec.seen))
+            after = (first + int(rounds.sum())) * self.spec.cohort
+            memory = grown(state.memory, rows_needed(after, self.spec.seen))
             state = state._replace(memory=jax.device_put(memory, where))
             state, asked, evaluation = run_block(
-                *(self._spec, self._data, self._numbers, rho, self._lies, state),
+                *(self.spec, self._data, self.numbers, rho, self.lies, state),
                 *(np.int32(first), lengths),
             )
             # Without the padding, so that a run can go on with another number of devices.
@@ -306,7 +313,7 @@ class Simulation:
             asked=asked,
             solo=prepared.solo,
             thresholds=prepared.thresholds,
-            lies=self._narrow(self._lies),
+            lies=self._narrow(self.lies),
             params=jax.tree.map(self._narrow, state.server.params),
         )
 
@@ -326,7 +333,7 @@ class Simulation:
 
     def _block(self, first: int, rounds: Any, asked: Asked, evaluation: Evaluation) -> Block:
         """Fetch a block's results, without what padding and unused room added."""
-        used = np.concatenate([np.arange(n) + p * self._spec.period for p, n in enumerate(rounds)])
+        used = np.concatenate([np.arange(n) + p * self.spec.period for p, n in enumerate(rounds)])
 
         def every_round(a: Any) -> Any:
             flat = self._narrow(a).reshape(self.configurations, -1, self.training.cohort)

@@ -118,8 +118,9 @@ class Setup(NamedTuple):
         data: The federation's arrays.
         owner: The client of each training sample, int32[total].
         numbers: This configuration's, without the axis C.
-        requirement: ρ, float32[K].
+        requirement: ρ of the clients whose data are here, float32[n].
         lies: Who lies, bool[K].
+        names: Number of each client whose data are here, int32[n]; None if all K of them are.
     """
 
     spec: Spec
@@ -128,6 +129,11 @@ class Setup(NamedTuple):
     numbers: Numbers
     requirement: Array
     lies: Array
+    names: Array | None = None
+
+    def number(self, place: Array) -> Array:
+        """The number of the client at a place in the data: draws depend on it, not on the place."""
+        return place if self.names is None else self.names[place]
 
 
 class State(NamedTuple):

@@ -38,11 +38,11 @@ class Visit(NamedTuple):
 def visit(
     setup: Setup, round_: Array, state: State, losses: Any, client: Array, asked: Array
 ) -> Visit:
-    """Visit one asked client; ``losses`` are those of all clients, where they are known."""
+    """Visit one asked client, given by its place; ``losses`` are all clients', where known."""
     spec, numbers, server = setup.spec, setup.numbers, state.server
     who = _measure(setup, server, losses, client)
     wants = willing(spec.rule, numbers.presence, round_, who.loss, who.requirement)
-    lies = setup.lies[client]
+    lies = setup.lies[who.number]
     took_part = asked & (wants | lies if spec.attack else wants)
     told = lie(setup, who)
     memory = recall(state.memory, client, spec.algorithm.memory(server.params))
@@ -54,7 +54,7 @@ def visit(
         work = _work(setup, Purpose.TRAINING, round_, client)
         update, kept = spec.algorithm.local(numbers.hyper, server, memory, told, work)
         if spec.attack:
-            noise = key(numbers.seed, Purpose.NOISE, round_, 0 if spec.collude else client)
+            noise = key(numbers.seed, Purpose.NOISE, round_, 0 if spec.collude else who.number)
             sent = corrupt(numbers.attack, noise, update)
             update = jax.tree.map(lambda lie, truth: jnp.where(lies, lie, truth), sent, update)
         if spec.clips:
@@ -75,7 +75,7 @@ def visit(
         total, update, kept = jax.lax.cond(took_part, train, stay_away)
     else:  # vectorised, a cond would run both, on a copy of all data for each client
         total, update, kept = jax.tree.map(partial(jnp.where, took_part), train(), stay_away())
-    report = Cohort(client, took_part, told.loss, who.requirement, total.weight)
+    report = Cohort(who.number, took_part, told.loss, who.requirement, total.weight)
     return Visit(total, update, report, kept)
 
 
@@ -106,7 +106,8 @@ def _personal_model(setup: Setup, state: State, loss: Array, client: Array) -> P
     params = server.params
     if spec.algorithm.personal is not None:
         memory = recall(state.memory, client, spec.algorithm.memory(params))
-        who = Client(client, _size(setup, client), loss, loss, setup.requirement[client])
+        number, rho = setup.number(client), setup.requirement[client]
+        who = Client(number, _size(setup, client), loss, loss, rho)
         work = _work(setup, Purpose.TUNING, 0, client)
         params = spec.algorithm.personal(setup.numbers.hyper, server, memory, who, work)
     return _tune(setup, client, params) if spec.tunes else params
@@ -118,7 +119,8 @@ def _measure(setup: Setup, server: Server, losses: Any, client: Array) -> Client
     own = partial(client_score, spec.model, data.decoding, data.train, client)
     loss = losses[client] if spec.watches else own(server.params).loss
     tuned = own(_tune(setup, client, server.params)).loss if spec.tunes else loss
-    return Client(client, _size(setup, client), loss, tuned, setup.requirement[client])
+    number, rho = setup.number(client), setup.requirement[client]
+    return Client(number, _size(setup, client), loss, tuned, rho)
 
 
 def _tune(setup: Setup, client: Array, params: Params) -> Params:
@@ -133,14 +135,15 @@ def _tune(setup: Setup, client: Array, params: Params) -> Params:
 
 def _work(setup: Setup, purpose: Purpose, round_: Any, client: Array) -> Work:
     spec, data, numbers = setup.spec, setup.data, setup.numbers
-    draws = key(numbers.seed, purpose, round_, client)
+    number = setup.number(client)
+    draws = key(numbers.seed, purpose, round_, number)
     gradient = partial(
         batch_gradient, spec.model, data.decoding, data.train, client, spec.batch_size, draws
     )
     if spec.masks:
         gradient = partial(gradient, used=numbers.batch_size)
     if spec.flip_labels and purpose is Purpose.TRAINING:
-        gradient = partial(gradient, reverse=setup.lies[client], classes=spec.classes)
+        gradient = partial(gradient, reverse=setup.lies[number], classes=spec.classes)
     return Work(gradient, numbers.local_steps, numbers.local_lr)
 
 

@@ -7,6 +7,7 @@ Everything they write is in one folder, and none of them outlives the ``with`` b
 import json
 import os
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
@@ -138,7 +139,10 @@ class Deployment:
         return "\n".join(self._flwr("log", run, CONNECTION, "--show").splitlines()[-15:])
 
     def stop(self) -> None:
-        """End every process, and all that they started, some of it in sessions of its own."""
+        """End every process, and all that they started.
+
+        Some of it is in sessions of its own, and some has outlived the process that started it.
+        """
         every = [found for own in self._started for found in _family(own.process.pid)]
         for found in every:
             with suppress(psutil.NoSuchProcess):
@@ -147,9 +151,10 @@ class Deployment:
         for found in left:
             with suppress(psutil.NoSuchProcess):
                 found.kill()
-        psutil.wait_procs(left, GRACE)
         for own in self._started:
             own.process.wait()
+            with suppress(ProcessLookupError):
+                os.killpg(own.process.pid, signal.SIGKILL)
         for name in ("keys", "certificates", "home"):  # of no use any more, and secret
             shutil.rmtree(self.folder / name, ignore_errors=True)
 
@@ -183,6 +188,8 @@ class Deployment:
     def _environment(self) -> dict[str, str]:
         return {
             **os.environ,
+            # Flower's programs start each other by name, also where no environment is activated.
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
             "FLWR_HOME": str(self.folder / "home"),
             "FLWR_TELEMETRY_ENABLED": "0",
             "FLWR_DISABLE_UPDATE_CHECK": "1",
