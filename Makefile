@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Without --no-compile, pip turns thousands of files into bytecode that are never imported.
 
-.PHONY: demo test test-flower lint bench clean
+.PHONY: demo test test-more lint bench clean
 
 demo: $(VENV)/installed
 	$(BIN)/maxfl demo --out runs/demo --resume
@@ -12,9 +12,10 @@ demo: $(VENV)/installed
 test: lint
 	$(BIN)/python -m pytest
 
-# MaxFL on Flower, with real processes on loopback: four minutes.
-test-flower: $(VENV)/installed-flower
-	$(BIN)/python -m pytest --numprocesses=0 tests/test_flower*.py tests/test_robust.py
+# What has heavy dependencies: Flower with real processes on loopback, trackers, partitioners.
+test-more: $(VENV)/installed-more
+	$(BIN)/python -m pytest --numprocesses=0 tests/test_flower*.py tests/test_flwr_partitions.py \
+		tests/test_robust.py tests/test_trackers.py
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
@@ -38,8 +39,8 @@ $(VENV)/installed-dev: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev]'
 	touch $@
 
-$(VENV)/installed-flower: $(VENV)/installed-dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev,flower,privacy]'
+$(VENV)/installed-more: $(VENV)/installed-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[more]'
 	touch $@
 
 clean:

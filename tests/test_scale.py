@@ -34,7 +34,7 @@ def test_the_prediction_is_not_below_what_the_compiler_uses(small, small_model, 
     rho = np.zeros((count, small.clients), np.float32)
     lies = np.zeros((count, small.clients), bool)
     arguments = (simulation.start(), np.int32(0), np.array([0, 4], np.int32))
-    own = simulation._spec, simulation._data, simulation._numbers, rho, lies
+    own = simulation.spec, simulation._data, simulation.numbers, rho, lies
     used = run_block.lower(*own, *arguments).compile().memory_analysis()
     assert simulation.predicted_bytes >= used.temp_size_in_bytes + used.output_size_in_bytes
 

@@ -44,49 +44,40 @@ def test_what_is_written_is_what_is_read(on_disk):
     assert len(some.y) == 32
 
 
-@pytest.mark.parametrize(
-    ("method", "options"),
-    [
-        (maxfl.maxfl(temperature=0.5), {"participation": maxfl.decline(start=2)}),
-        (maxfl.scaffold(), {"participation": maxfl.everyone(dropout=0.3)}),
-        (maxfl.mwfed(), {"adversary": maxfl.adversary.byzantine(0.3)}),
-    ],
-    ids=["maxfl", "scaffold", "mwfed"],
-)
-def test_the_same_model_as_from_memory(on_disk, method, options):
-    _, federation = on_disk
-    options = {"requirement": maxfl.solo(steps=5), "seed": 3} | options
-    whole = maxfl.simulate(federation, MODEL, method, TRAINING, **options)
-    found = stream(federation, MODEL, method, TRAINING, panel=100, **options)
+OPTIONS = {
+    "requirement": maxfl.solo(steps=5), "seed": 3, "participation": maxfl.decline(2, dropout=0.2),
+    "adversary": maxfl.adversary.byzantine(0.3),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def from_memory(on_disk):
+    """SCAFFOLD, whose clients keep something, with some that decline, drop out and lie."""
+    return maxfl.simulate(on_disk[1], MODEL, maxfl.scaffold(), TRAINING, **OPTIONS)
+
+
+def test_the_same_model_as_from_memory(on_disk, from_memory):
+    found = stream(on_disk[1], MODEL, maxfl.scaffold(), TRAINING, panel=100, **OPTIONS)
     assert found.panel.tolist() == list(range(8))
-    for ours, theirs in zip(
-        jax.tree.leaves(found.history.params), jax.tree.leaves(whole.params), strict=True
-    ):
+    leaves = [jax.tree.leaves(own.params) for own in (found.history, from_memory)]
+    for ours, theirs in zip(*leaves, strict=True):
         np.testing.assert_array_equal(ours, theirs)
     for name in ("client", "took_part", "weight"):
-        np.testing.assert_array_equal(getattr(found.asked, name), getattr(whole.asked, name))
-    np.testing.assert_array_equal(found.history.rounds, whole.rounds)
-    np.testing.assert_allclose(
-        found.history.evaluation.test_loss, whole.evaluation.test_loss, rtol=1e-6
-    )
-    np.testing.assert_array_equal(found.history.evaluation.willing, whole.evaluation.willing)
-    np.testing.assert_array_equal(found.history.sampled(), whole.sampled())
+        np.testing.assert_array_equal(getattr(found.asked, name), getattr(from_memory.asked, name))
+    assert not found.asked.took_part.all(), "some declined or dropped out"
+    np.testing.assert_array_equal(found.history.rounds, from_memory.rounds)
+    seen, expected = found.history.evaluation, from_memory.evaluation
+    np.testing.assert_allclose(seen.test_loss, expected.test_loss, rtol=1e-6)
+    np.testing.assert_array_equal(seen.willing, expected.willing)
+    np.testing.assert_array_equal(found.history.sampled(), from_memory.sampled())
 
 
-def test_a_panel_speaks_for_all(on_disk):
-    _, federation = on_disk
-    options = {"requirement": maxfl.solo(steps=5), "seed": 3}
-    options["participation"] = maxfl.decline(start=2)
-    method = maxfl.maxfl(temperature=0.5)  # as above, so that the programs are there
-    whole = maxfl.simulate(federation, MODEL, method, TRAINING, **options)
-    found = stream(federation, MODEL, method, TRAINING, panel=2, **options)
+def test_a_panel_speaks_for_all(on_disk, from_memory):
+    found = stream(on_disk[1], MODEL, maxfl.scaffold(), TRAINING, panel=2, **OPTIONS)
     assert len(found.panel) == 4
     assert found.history.is_seen.tolist() == [True, True, False, False]
-    np.testing.assert_allclose(
-        found.history.evaluation.test_loss,
-        whole.evaluation.test_loss[..., found.panel],
-        rtol=1e-6,
-    )
+    expected = from_memory.evaluation.test_loss[..., found.panel]
+    np.testing.assert_allclose(found.history.evaluation.test_loss, expected, rtol=1e-6)
 
 
 def test_which_methods_look_at_requirements():
