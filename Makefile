@@ -2,7 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Without --no-compile, pip turns thousands of files into bytecode that are never imported.
+# Without --no-compile, pip turns thousands of files into bytecode that are never imported; Python
+# makes it for those that are, unless the user's environment forbids that.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-more lint bench clean
 

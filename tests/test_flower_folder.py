@@ -38,28 +38,34 @@ def federation(**options):
     )
 
 
+def stopped(nodes, folder, call, **options):
+    """A run that is stopped by its first client, when that is called for so many times."""
+    calls = []
+    node, good = next(iter(nodes.apps.items()))
+
+    def stops(message, context):
+        calls.append(1)
+        if len(calls) == call:
+            raise KeyboardInterrupt
+        return good(message, context)
+
+    nodes.apps[node] = stops
+    with pytest.raises(KeyboardInterrupt):
+        run(folder, nodes, **options)
+
+
 def run(folder, nodes, rounds=4, **options):
     return MaxFL(folder=folder, **options).start(nodes, arrays(START), num_rounds=rounds)
 
 
 def test_a_stopped_run_goes_on_to_the_same_end(tmp_path):
     whole = run(tmp_path / "whole", federation(), decline_after=2, reveal=True)
-    nodes, asked = federation(), []
-    first = nodes.apps[11]
-
-    def stops(message, context):
-        asked.append(message.metadata.message_type)
-        if len(asked) == 6:  # evaluation of the third round
-            raise KeyboardInterrupt
-        return first(message, context)
-
-    nodes.apps[11] = stops
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "cut", nodes, decline_after=2, reveal=True)
+    nodes = federation()
+    # In the evaluation of the third round.
+    stopped(nodes, tmp_path / "cut", 6, decline_after=2, reveal=True)
     seen = look(tmp_path / "cut")
     assert (seen.done, seen.total, seen.finished) == (2, 4, False)
     assert seen.stopped == "KeyboardInterrupt"
-    nodes.apps[11] = first
     with pytest.raises(InputError, match="add --resume"):
         run(tmp_path / "cut", nodes, decline_after=2, reveal=True)
     result = run(tmp_path / "cut", nodes, decline_after=2, reveal=True, resume=True)
@@ -84,19 +90,7 @@ def test_another_experiment_is_not_overwritten(tmp_path):
 
 
 def test_a_damaged_checkpoint_is_told(tmp_path):
-    nodes = federation()
-    good = nodes.apps[11]
-    calls = []
-
-    def stops(message, context):
-        calls.append(1)
-        if len(calls) > 2:
-            raise KeyboardInterrupt
-        return good(message, context)
-
-    nodes.apps[11] = stops
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "run", nodes)
+    stopped(federation(), tmp_path / "run", 3)
     path = tmp_path / "run" / "checkpoint.safetensors"
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(InputError, match="damaged or of another version"):
@@ -231,19 +225,9 @@ def test_a_round_that_was_cut_off_is_paid_for(tmp_path):
     from maxfl.flower.privacy import epsilon
 
     own = Privacy(clip=1.0, noise_multiplier=1.0)
-    nodes, calls = federation(), []
-    good = nodes.apps[11]
-
-    def stops(message, context):
-        calls.append(1)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        return good(message, context)
-
-    nodes.apps[11] = stops
+    nodes = federation()
     options = {"rounds": 3, "privacy": own, "fraction_evaluate": 0.0}
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "run", nodes, **options)
+    stopped(nodes, tmp_path / "run", 2, **options)
     run(tmp_path / "run", nodes, resume=True, **options)
     (entry,) = json.loads((tmp_path / "run" / "summary.json").read_text())["configurations"]
     assert entry["privacy"]["rounds"] == 4
@@ -261,18 +245,8 @@ def test_reasons_are_one_short_line(tmp_path):
 
 
 def test_the_log_is_that_of_the_rounds_that_count(tmp_path):
-    nodes, calls = federation(), []
-    good = nodes.apps[11]
-
-    def stops(message, context):
-        calls.append(1)
-        if len(calls) == 5:
-            raise KeyboardInterrupt
-        return good(message, context)
-
-    nodes.apps[11] = stops
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "run", nodes)
+    nodes = federation()
+    stopped(nodes, tmp_path / "run", 5)
     with (tmp_path / "run" / "checkpoint.jsonl").open("a") as file:
         file.write("[3, of a round that was cut off")
     run(tmp_path / "run", nodes, resume=True)
@@ -301,18 +275,7 @@ def test_a_client_is_one_client_after_a_restart(tmp_path):
         }  # fmt: skip
         return nodes
 
-    before, calls = numbered(11), []
-    good = before.apps[11]
-
-    def stops(message, context):
-        calls.append(1)
-        if len(calls) == 5:
-            raise KeyboardInterrupt
-        return good(message, context)
-
-    before.apps[11] = stops
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "run", before, reveal=True)
+    stopped(numbered(11), tmp_path / "run", 5, reveal=True)
     run(tmp_path / "run", numbered(21), reveal=True, resume=True)
     (own,) = read([tmp_path / "run"]).configurations
     trace = read_trace(own)

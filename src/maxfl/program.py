@@ -40,6 +40,8 @@ SKIP = -1
 EACH, ALIKE = PartitionSpec(SWEEP), PartitionSpec()
 
 T = TypeVar("T")
+Own = tuple[Numbers, Array, Array, State]
+"""What configurations have of their own: numbers, requirement, who lies, state."""
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2, 3, 4, 5))
@@ -133,13 +135,11 @@ def run_block(
         The new state; who was asked, [C, P, period, m]; evaluations, [C, P, K].
     """
 
-    def shard(
-        data: Data, sweep: tuple[Numbers, Array, Array, State], first: Array, plan: Array
-    ) -> tuple[State, Asked, Evaluation]:
+    def shard(data: Data, sweep: Own, first: Array, plan: Array) -> tuple[State, Asked, Evaluation]:
         owner, test_owner = owners(data.train), owners(data.test)
 
         def configuration(
-            own: tuple[Numbers, Array, Array, State],
+            own: Own,
         ) -> tuple[State, Asked, Evaluation]:
             numbers, rho, lies, state = own
             setup = Setup(spec, data, owner, numbers, rho, lies)
@@ -177,20 +177,14 @@ def run_cohort(
     ``requirement`` is theirs, float32[C, m]; the state's memory has their rows, in their order.
     """  # fmt: skip
 
-    def shard(
-        data: Data, sweep: tuple[Numbers, Array, Array, State], names: Array, round_: Array
-    ) -> tuple[State, Asked]:
-        def configuration(own: tuple[Numbers, Array, Array, State]) -> tuple[State, Asked]:
-            numbers, rho, lies, state = own
-            setup = Setup(spec, data, jnp.zeros(0, jnp.int32), numbers, rho, lies, names)
-            place = jnp.arange(spec.cohort)
-            return train_cohort(setup, round_, state, (), place, jnp.ones(spec.cohort, bool))
-
-        return _map(configuration, sweep, spec.layout.configurations_at_once)
+    def train(data: Data, own: Own, names: Array, round_: Array) -> tuple[State, Asked]:
+        numbers, rho, lies, state = own
+        setup = Setup(spec, data, jnp.zeros(0, jnp.int32), numbers, rho, lies, names)
+        place = jnp.arange(spec.cohort)
+        return train_cohort(setup, round_, state, (), place, jnp.ones(spec.cohort, bool))
 
     sweep = numbers, requirement, lies, state
-    specs = (ALIKE, EACH, ALIKE, ALIKE)
-    return _shard(spec.layout, shard, specs, EACH)(data, sweep, names, round_)
+    return _for_each(spec, train, data, sweep, names, round_)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -206,19 +200,25 @@ def look(
 ) -> Evaluation:
     """Show the model after ``done`` rounds to clients ``names``, whose data are here; [C, n]."""
 
-    def shard(
-        data: Data, sweep: tuple[Numbers, Array, Array, State], names: Array, done: Array
-    ) -> Evaluation:
-        def configuration(own: tuple[Numbers, Array, Array, State]) -> Evaluation:
-            numbers, rho, lies, state = own
-            setup = Setup(spec, data, owners(data.train), numbers, rho, lies, names)
-            return _evaluate(setup, owners(data.test), done, state, ())
-
-        return _map(configuration, sweep, spec.layout.configurations_at_once)
+    def show(data: Data, own: Own, names: Array, done: Array) -> Evaluation:
+        numbers, rho, lies, state = own
+        setup = Setup(spec, data, owners(data.train), numbers, rho, lies, names)
+        return _evaluate(setup, owners(data.test), done, state, ())
 
     sweep = numbers, requirement, lies, state
-    specs = (ALIKE, EACH, ALIKE, ALIKE)
-    return _shard(spec.layout, shard, specs, EACH)(data, sweep, names, done)
+    return _for_each(spec, show, data, sweep, names, done)
+
+
+def _for_each(spec: Spec, function: Callable[..., T], data: Data, sweep: Own, *alike: Array) -> T:
+    """``function(data, own, *alike)`` for every configuration, laid out on the devices."""
+
+    def shard(data: Data, sweep: Own, *alike: Array) -> Any:
+        return _map(
+            lambda own: function(data, own, *alike), sweep, spec.layout.configurations_at_once
+        )
+
+    specs = (ALIKE, EACH, *(ALIKE for _ in alike))
+    return _shard(spec.layout, shard, specs, EACH)(data, sweep, *alike)
 
 
 def _rounds(

@@ -1,16 +1,11 @@
 """The model and the data: a small network in PyTorch, 40 Fashion-MNIST images a client."""
 
-from functools import cache
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
-from maxfl.data.assemble import assemble
-from maxfl.data.fashion_mnist import fashion_mnist_12k
-from maxfl.data.partition import dirichlet
-from maxfl.federation import Federation, Samples
+from maxfl.data.shares import fashion_mnist_share
 
 
 class Data(NamedTuple):
@@ -31,26 +26,11 @@ class Net(torch.nn.Sequential):
         super().__init__(torch.nn.Linear(784, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
 
 
-@cache
-def everybody(clients: int) -> Federation:
-    """All clients' data, of which a node uses its own; one client in four contradicts the rest."""
-    rng = np.random.default_rng(0)
-    images = fashion_mnist_12k()
-    split = dirichlet(images.y, clients, samples=40, alpha=5.0, rng=rng)
-    return assemble(images, split, rng, flipped=0.25)
-
-
 def load(client: int, clients: int) -> Split:
     """The data of one of the clients."""
-    federation = everybody(clients)
-
-    def own(samples: Samples) -> Data:
-        rows = slice(*samples.offsets[client : client + 2])
-        pixels = samples.x[rows].reshape(-1, 784).astype(np.float32)
-        scaled = (pixels - federation.decoding.shift) * federation.decoding.scale
-        return Data(torch.from_numpy(scaled), torch.from_numpy(samples.y[rows]).long())
-
-    return {"train": own(federation.train), "test": own(federation.test)}
+    share = fashion_mnist_share(client, clients)
+    return {part: Data(torch.from_numpy(own.x), torch.from_numpy(own.y).long())
+            for part, own in share.items()}
 
 
 @torch.no_grad()

@@ -116,6 +116,15 @@ def epsilon(own: Privacy, probability: float, rounds: int) -> float | None:
     return min(rough, bound(accounting.pld.PLDAccountant())) if rough < MEANINGFUL else rough
 
 
+def guarantee(own: Privacy, probability: float, rounds: int) -> dict[str, Any]:
+    """The settings and the ε that they give, for the run's summary."""
+    return own._asdict() | {
+        "epsilon": epsilon(own, probability, rounds),
+        "sampling_probability": probability,
+        "rounds": rounds,
+    }
+
+
 def _rounding(own: Privacy, size: int, levels: int) -> float:
     """How much longer rounding to whole numbers can make what a client adds, in the same units."""
     if not own.secure:

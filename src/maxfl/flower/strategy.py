@@ -26,17 +26,17 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, Result
 from flwr.serverapp.strategy.strategy_utils import sample_nodes
 
-from maxfl.algorithms import fedavg, maxfl
 from maxfl.algorithms.contract import Cohort, Server, Total
 from maxfl.errors import InputError, check_number
 from maxfl.flower import keeping, privacy, terms
+from maxfl.flower.choices import Choices, check, describe
 from maxfl.flower.opinions import Names, evaluated, hear, most_alike
 from maxfl.flower.privacy import Privacy
 from maxfl.flower.record import Event, Joined, Opinion, Round, lines_of
 from maxfl.flower.replies import Arrays, Limits, Sorted, sort_replies
 from maxfl.flower.secure_sum import SecureGrid
 from maxfl.flower.tally import Counts, Tally, add_up, count, estimated
-from maxfl.robust import Robust, Rule, mean
+from maxfl.robust import Robust, mean
 
 EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
 
@@ -87,28 +87,16 @@ class MaxFL(FedAvg):
         super().__init__(**options)
         for name in ("fraction_train", "fraction_evaluate"):
             check_number(name, getattr(self, name), least=0, most=1)
-        for name, given, kind in (("robust", robust, Robust), ("privacy", privacy, Privacy)):
-            if given is not None and not isinstance(given, kind):
-                raise InputError(f"{name} = {given!r}: want a {kind.__module__}.{kind.__name__}")
-        check_number("server_lr", server_lr, above=0)
-        check_number("floor", floor, least=0, whole=True)
-        check_number("least_replies", least_replies, least=1, whole=True)
-        check_number("largest_norm", largest_norm, above=0)
-        if decline_after is not None:
-            check_number("decline_after", decline_after, least=0, whole=True)
-        self._algorithm = fedavg() if observe else maxfl(temperature, epsilon)
-        self._temperature = maxfl(temperature).hyper.temperature
-        self._server_lr, self._decline_after, self._floor = server_lr, decline_after, floor
-        self._least_replies = least_replies
+        self._own = Choices(
+            temperature, epsilon, server_lr, decline_after, floor, least_replies, largest_norm,
+            Robust() if robust is None else robust, observe, reveal, privacy,
+        )  # fmt: skip
+        check(self._own, self.fraction_evaluate)
         # What is clipped need not be rejected; and who is, noise could not hide.
         longest = largest_norm if privacy is None else math.inf
         self._limits = Limits(longest, self.weighted_by_key, observe)
-        self._robust = robust or Robust()
-        self._observe, self._reveal = observe, reveal
-        self._privacy = privacy
         self._accuracy_key, self._title = accuracy_key, title
         self._folder, self._resume = None if folder is None else Path(folder), resume
-        self._check_combinations()
         # Not from a seed: whoever knew it could take the noise away.
         self._rng = np.random.default_rng()
         self._model: Arrays = {}
@@ -128,25 +116,6 @@ class MaxFL(FedAvg):
         now = [] if self._now is None else [self._now]
         return {own.number: own.counts for own in [*self.rounds, *now]}
 
-    def _check_combinations(self) -> None:
-        robust = self._robust.rule is not Rule.MEAN or self._robust.clips
-        if self._observe and robust:
-            raise InputError("observe=True trains as FedAvg does: robust= has no effect, drop it")
-        if self._privacy is None:
-            return
-        privacy.check(self._privacy)
-        wrong = {
-            "reveal=True": self._reveal,
-            "observe=True": self._observe,
-            "robust=": robust,
-            "fraction_evaluate above 0 (set fraction_evaluate=0)": self.fraction_evaluate > 0,
-        }
-        if found := [name for name, there in wrong.items() if there]:
-            raise InputError(
-                f"privacy can't be had together with {', '.join(found)}: the server would learn "
-                f"more of single clients than the sums"
-            )
-
     def start(
         self,
         grid: Grid,
@@ -158,13 +127,14 @@ class MaxFL(FedAvg):
         evaluate_fn: EvaluateFn | None = None,
     ) -> Result:
         """Run as Flower does, in a folder if there is one, from where it stopped if it did."""
-        if self._decline_after is not None and self._decline_after >= num_rounds:
+        start = self._own.decline_after
+        if start is not None and start >= num_rounds:
             raise InputError(
-                f"decline_after = {self._decline_after}, but there are only {num_rounds} rounds: "
-                f"nobody could ever decline. Lower it, or leave it out"
+                f"decline_after = {start}, but there are only {num_rounds} rounds: nobody could "
+                f"ever decline. Lower it, or leave it out"
             )
-        if self._privacy is not None and self._privacy.secure:
-            self._secure = SecureGrid(grid, self._privacy)
+        if self._own.privacy is not None and self._own.privacy.secure:
+            self._secure = SecureGrid(grid, self._own.privacy)
 
         through: Any = grid if self._secure is None else self._secure
 
@@ -183,11 +153,9 @@ class MaxFL(FedAvg):
     def _run_in_folder(
         self, folder: Path, run: Callable[[ArrayRecord], Result], start: ArrayRecord, rounds: int
     ) -> Result:
-        settings = keeping.Settings(
-            rounds, self._title, float(self._temperature),
-            self._decline_after is not None and not self._observe,
-        )  # fmt: skip
-        description = self._description(rounds)
+        own = self._own
+        settings = keeping.Settings(rounds, self._title, own.temperature, own.lets_decline)
+        description = describe(own, rounds, self.fraction_train, self.weighted_by_key)
         with keeping.kept_in(folder, description, settings, resume=self._resume) as keeper:
             if keeper.finished is not None:
                 log(INFO, "the run in %s is finished: nothing is left to do", folder)
@@ -204,37 +172,11 @@ class MaxFL(FedAvg):
         log(INFO, "results: %s; look at them with: maxfl report %s", folder, folder)
         return result
 
-    def _description(self, rounds: int) -> dict[str, Any]:
-        """The settings under the names that a simulation has for them."""
-        hyper = self._algorithm.hyper
-        numbers = {} if self._observe else {k: float(v) for k, v in hyper._asdict().items()}
-        rule = "everyone" if self._decline_after is None or self._observe else "decline"
-        own = self._privacy
-        longest = self._limits.largest_norm
-        limits = {k: float(v) for k, v in self._robust.limits._asdict().items()}
-        return {
-            "algorithm": {"name": self._algorithm.name, **numbers},
-            "training": {"rounds": rounds, "server_lr": self._server_lr},
-            "requirement": {"kind": "clients"},
-            "participation": {"rule": rule, "start": self._decline_after, "floor": self._floor},
-            "replies": {
-                "least": self._least_replies,
-                "examples": self._limits.examples,
-                "largest_norm": longest if math.isfinite(longest) else None,
-            },
-            "server": {"rule": self._robust.rule.value, "clips": self._robust.clips, **limits},
-            "privacy": None if own is None else own._asdict(),
-            "flower": {"fraction_train": self.fraction_train, "reveal": self._reveal},
-        }
-
     def _guarantee(self) -> dict[str, Any] | None:
-        own = self._privacy
-        if own is None:
-            return None
-        rounds = len(self.rounds) if self._keeper is None else self._keeper.begun
-        spent = privacy.epsilon(own, self.fraction_train, rounds)
-        return own._asdict() | {"epsilon": spent, "sampling_probability": self.fraction_train,
-                                "rounds": rounds}  # fmt: skip
+        """What was guaranteed to clients, for the rounds that were begun."""
+        own = self._own.privacy
+        begun = len(self.rounds) if self._keeper is None else self._keeper.begun
+        return None if own is None else privacy.guarantee(own, self.fraction_train, begun)
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -244,17 +186,13 @@ class MaxFL(FedAvg):
         if self._keeper is not None:
             self._keeper.begin()
         self._model = {name: array.numpy() for name, array in arrays.items()}
-        config[terms.TEMPERATURE] = float(self._temperature)
+        config[terms.TEMPERATURE] = float(self._own.temperature)
         config[terms.MAY_DECLINE] = self._may_decline(number)
-        config[terms.REVEAL] = self._reveal
-        draw = self._draw if self._private else super().configure_train
+        config[terms.REVEAL] = self._own.reveal
+        draw = self._draw if self._own.private else super().configure_train
         messages = list(draw(number, arrays, config, grid))
         self._asked = sorted(message.metadata.dst_node_id for message in messages)
         return messages
-
-    @property
-    def _private(self) -> bool:
-        return self._privacy is not None and self._privacy.private
 
     def _draw(
         self, number: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -268,12 +206,13 @@ class MaxFL(FedAvg):
         return self._construct_messages(record, drawn, MessageType.TRAIN)
 
     def _may_decline(self, number: int) -> bool:
-        if self._decline_after is None or number <= self._decline_after or self._observe:
+        start = self._own.decline_after
+        if start is None or number <= start or self._own.observe:
             return False
         before = self.counts.get(number - 1)
-        if before is not None and before.took_part < self._floor:
+        if before is not None and before.took_part < self._own.floor:
             log(WARNING, "only %d clients took part, fewer than the floor of %d: nobody may "
-                "decline in round %d", before.took_part, self._floor, number)  # fmt: skip
+                "decline in round %d", before.took_part, self._own.floor, number)  # fmt: skip
             return False
         return True
 
@@ -296,14 +235,14 @@ class MaxFL(FedAvg):
 
     def _added_up(self, found: Sorted, replies: int) -> tuple[Counts, Tally | None]:
         """How clients answered, and the sums over them, both as private as is wanted."""
-        asked, own = len(self._asked), self._privacy
+        asked, own = len(self._asked), self._own.privacy
         if self._secure is not None:
             sums, levels, _ = self._secure.tally
             counts = Counts(asked, 0, 0, 0, asked, 0) if sums is None else estimated(asked, sums)
         else:
             levels, counts = 0, count(asked, found, replies)
-            clip = self._robust if own is None else mean(clip=own.clip)
-            sums = add_up(found.accepted, counts, self._model, clip, by_examples=self._observe)
+            clip = self._own.robust if own is None else mean(clip=own.clip)
+            sums = add_up(found.accepted, counts, self._model, clip, by_examples=self._own.observe)
         if own is None or not own.private:
             return counts, sums
         if sums is None:  # how many there were is not to be known
@@ -314,7 +253,7 @@ class MaxFL(FedAvg):
     def _told(self, found: Sorted, replies: list[Message]) -> dict[str, Any]:
         """What the clients' apps tell of their training, averaged as FedAvg would."""
         known = {own.node for own in found.accepted if own.examples > 0}
-        if not known or self._privacy is not None:
+        if not known or self._own.privacy is not None:
             return {}
         good = most_alike([own for own in replies if own.metadata.src_node_id in known])
         contents = [own.content for own in good]
@@ -325,10 +264,10 @@ class MaxFL(FedAvg):
         """Why there is no step to take, "" if there is."""
         if sums is None or new is None:
             return "too few clients stayed for secure sums"
-        if self._privacy is not None and privacy.lost_in_noise(self._privacy, sums):
+        if self._own.privacy is not None and privacy.lost_in_noise(self._own.privacy, sums):
             return "the round's weight is lost in noise"
-        if counts.took_part < self._least_replies:
-            return f"{counts.took_part} good replies, fewer than {self._least_replies}"
+        if counts.took_part < self._own.least_replies:
+            return f"{counts.took_part} good replies, fewer than {self._own.least_replies}"
         finite = all(np.isfinite(array).all() for array in new.values())
         return "" if finite else "the step along the replies is not finite"
 
@@ -345,20 +284,23 @@ class MaxFL(FedAvg):
             events += self._secure.tally.lost
         for own in events:
             log(INFO, "\t> node %d %s: %s", *own)
-        if self._private:
+        if self._own.private:
             events = []  # who was drawn is what hides everybody; the log is for the operator alone
         joined = [Joined(own.node, own.weight, own.examples) for own in found.accepted]
-        asked = self._asked if self._reveal else []
-        self._now = Round(number, counts, None, events, asked, joined if self._reveal else [], [])
+        asked = self._asked if self._own.reveal else []
+        self._now = Round(
+            number, counts, None, events, asked, joined if self._own.reveal else [], []
+        )
 
     def _step(self, sums: Tally) -> Arrays:
         """W ← w − η_g · Σ q_k Δ_k / (Σ q_k + ε), as the simulation takes it."""
         server = Server(self._model, ())
         total = Total(sums.weighted, jnp.float32(sums.weight))
-        direction, _ = self._algorithm.server(self._algorithm.hyper, server, total, _NOBODY)
+        algorithm = self._own.algorithm
+        direction, _ = algorithm.server(algorithm.hyper, server, total, _NOBODY)
         with np.errstate(over="ignore", invalid="ignore"):  # _unfit looks for it
             return {
-                name: np.asarray(w - self._server_lr * np.asarray(direction[name]), w.dtype)
+                name: np.asarray(w - self._own.server_lr * np.asarray(direction[name]), w.dtype)
                 for name, w in self._model.items()
             }
 
@@ -367,7 +309,7 @@ class MaxFL(FedAvg):
     ) -> Iterable[Message]:
         """Send the new model to be judged."""
         self._model = {name: array.numpy() for name, array in arrays.items()}
-        config[terms.REVEAL] = self._reveal
+        config[terms.REVEAL] = self._own.reveal
         number = self._first + server_round
         messages = list(super().configure_evaluate(number, arrays, config, grid))
         self._to_be_heard = [message.metadata.dst_node_id for message in messages]
@@ -393,7 +335,7 @@ class MaxFL(FedAvg):
             return
         self.rounds.append(self._now._replace(
             evaluated=evaluated(opinions),
-            opinions=opinions if self._reveal else [],
+            opinions=opinions if self._own.reveal else [],
             events=[*self._now.events, *events],
         ))  # fmt: skip
         self._now = None

@@ -3,51 +3,19 @@
 Softmax regression in NumPy; 40 Fashion-MNIST images a client, which come with maxfl.
 """
 
-from functools import cache
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
-from maxfl.data.assemble import assemble
-from maxfl.data.fashion_mnist import fashion_mnist_12k
-from maxfl.data.partition import dirichlet
-from maxfl.federation import Federation, Samples
+from maxfl.data.shares import Share, fashion_mnist_share
 
 Model = dict[str, NDArray[np.float32]]
-
-
-class Data(NamedTuple):
-    """Images as rows of pixels, and their labels."""
-
-    x: NDArray[np.float32]
-    y: NDArray[np.int32]
-
-
-Split = dict[str, Data]
-"""By "train" and "test"."""
-
-
-@cache
-def everybody(clients: int) -> Federation:
-    """All clients' data, of which a node uses its own; one client in four contradicts the rest."""
-    rng = np.random.default_rng(0)
-    images = fashion_mnist_12k()
-    split = dirichlet(images.y, clients, samples=40, alpha=5.0, rng=rng)
-    return assemble(images, split, rng, flipped=0.25)
+Split = dict[str, Share]
+"""A client's data by "train" and "test": images as rows of pixels .x, labels .y."""
 
 
 def load(client: int, clients: int) -> Split:
-    """The data of one of the clients."""
-    federation = everybody(clients)
-
-    def own(samples: Samples) -> Data:
-        rows = slice(*samples.offsets[client : client + 2])
-        pixels = samples.x[rows].reshape(-1, 784).astype(np.float32)
-        scaled = (pixels - federation.decoding.shift) * federation.decoding.scale
-        return Data(scaled, samples.y[rows])
-
-    return {"train": own(federation.train), "test": own(federation.test)}
+    """The data of one of the clients; of four, one contradicts the others."""
+    return fashion_mnist_share(client, clients)
 
 
 def init() -> Model:
@@ -62,18 +30,18 @@ def probabilities(model: Model, x: NDArray[np.float32]) -> NDArray[np.float32]:
     return e / e.sum(1, keepdims=True)
 
 
-def loss(model: Model, data: Data) -> float:
+def loss(model: Model, data: Share) -> float:
     """Mean cross-entropy."""
     own = probabilities(model, data.x)[np.arange(len(data.y)), data.y]
     return float(-np.log(np.maximum(own, 1e-12)).mean())
 
 
-def accuracy(model: Model, data: Data) -> float:
+def accuracy(model: Model, data: Share) -> float:
     """Share of images that are recognised."""
     return float((probabilities(model, data.x).argmax(1) == data.y).mean())
 
 
-def train(model: Model, data: Data, steps: int, rate: float = 0.01) -> Model:
+def train(model: Model, data: Share, steps: int, rate: float = 0.01) -> Model:
     """A few steps of gradient descent."""
     model = {name: array.copy() for name, array in model.items()}
     for _ in range(steps):
