@@ -60,7 +60,7 @@ def test_a_federation_survives_its_clients(tmp_path):
         other = make_certificates(tmp_path / "other", "127.0.0.1").authority
         distrustful = here.start_node({}, authority=other)
         # In a fresh environment the first start of every app takes its time.
-        settings = {"nodes": 7, "results": str(results), "timeout": 40, "rounds": 2}
+        settings = {"nodes": 7, "results": str(results), "timeout": 30, "rounds": 2}
         run = here.submit(APP, settings)
         # It has taken part in the first round, and its app is at work in the second.
         wait_for(lambda: victim.log.read_text().count("`flwr-clientapp`") == 2, 100)
