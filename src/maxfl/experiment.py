@@ -12,13 +12,14 @@ from maxfl.adversary import Adversary
 from maxfl.algorithms import ALGORITHMS, Algorithm
 from maxfl.data.prepare import prepare_federation
 from maxfl.federation import Federation
-from maxfl.model import mlp
+from maxfl.model import Model, mlp
 from maxfl.optimisers import Kind, Optimiser, Rates
 from maxfl.participation import Participation
 from maxfl.plan import Training
+from maxfl.precision import with_precision
 from maxfl.requirement import Requirement
 from maxfl.robust import Robust
-from maxfl.settings import RunConfig
+from maxfl.settings import ModelConfig, RunConfig
 from maxfl.simulation import Simulation
 
 
@@ -66,10 +67,9 @@ def build(configs: Sequence[RunConfig]) -> Simulation:
     """The simulation of one group."""
     first = configs[0]
     federation = build_federation(first)
-    inputs = int(np.prod(federation.train.x.shape[1:]))
     return Simulation(
         federation,
-        mlp(inputs, first.model.hidden, federation.classes, first.model.dropout),
+        build_model(first.model, federation),
         _algorithm(configs),
         _training(configs),
         requirement=_requirement(configs),
@@ -80,6 +80,13 @@ def build(configs: Sequence[RunConfig]) -> Simulation:
         tuning=[c.personal.tuning for c in configs],
         seed=[c.seed for c in configs],
     )
+
+
+def build_model(config: ModelConfig, federation: Federation) -> Model:
+    """The model for a federation's samples."""
+    inputs = int(np.prod(federation.train.x.shape[1:]))
+    model = mlp(inputs, config.hidden, federation.classes, config.dropout)
+    return with_precision(model, config.precision)
 
 
 def build_federation(config: RunConfig) -> Federation:

@@ -29,6 +29,7 @@ from maxfl.layout import use_all_cores
 from maxfl.model import Model, mlp
 from maxfl.participation import decline, everyone, opt_out
 from maxfl.plan import Training
+from maxfl.precision import with_precision
 from maxfl.requirement import custom, fixed, solo
 from maxfl.runs import run
 from maxfl.simulation import Simulation, simulate
@@ -75,4 +76,5 @@ __all__ = [
     "simulate",
     "solo",
     "use_all_cores",
+    "with_precision",
 ]

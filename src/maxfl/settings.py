@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from maxfl.algorithms import ALGORITHMS
+from maxfl.precision import Precision
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 
@@ -145,6 +146,10 @@ class ModelConfig(Section):
         (64, 30), description="units of the hidden layers"
     )
     dropout: Share = Field(0.5, description="after the first hidden layer, in training")
+    precision: Precision = Field(
+        "platform",
+        description="of its products: JAX's default (TF32 on GPUs), in full, or bfloat16",
+    )
 
 
 class TrainingConfig(Section):

@@ -12,8 +12,8 @@ from maxfl.algorithms import fedavg
 from maxfl.config import override_all, validate
 from maxfl.data.prepare import prepare_federation
 from maxfl.errors import InputError
+from maxfl.experiment import build_model
 from maxfl.files import write_json, write_whole
-from maxfl.model import mlp
 from maxfl.paper.catalogue import CLUSTERS, RATES
 from maxfl.paper.limit import Union, at_best, union_models
 from maxfl.paper.study import Stage
@@ -72,8 +72,7 @@ def limits(seed: int, looks: Sequence[int]) -> list[Row]:
     """One row for each η_l. The central models do not depend on it, only what clients require."""
     config = validate(override_all({}, CLUSTERS), "clusters")
     federation = prepare_federation(config.data, seed)
-    inputs = int(np.prod(federation.train.x.shape[1:]))
-    model = mlp(inputs, config.model.hidden, federation.classes, config.model.dropout)
+    model = build_model(config.model, federation)
     losses = union_models(federation, model, seed, looks)
     alone = Simulation(
         federation, model, fedavg(), Training(local_lr=RATES), seed=[seed] * len(RATES)
