@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import maxfl
-from maxfl import evaluation, local
+from maxfl import local, simulation
+from maxfl.layout import Rows, rows_at_once
 
 TRAINING = maxfl.Training(
     rounds=7, cohort=5, local_steps=3, batch_size=4, local_lr=0.2, evaluate_every=3, block=6
@@ -183,11 +184,16 @@ def test_clients_of_very_unequal_size():
 @pytest.mark.parametrize("chunk", [7])
 def test_evaluation_does_not_depend_on_its_chunks(small, small_model, monkeypatch, chunk):
     whole = train(small, small_model)
-    monkeypatch.setattr(evaluation, "EVALUATION_CHUNK", chunk)
-    monkeypatch.setattr(local, "LOSS_CHUNK", chunk)
-    jax.clear_caches()
+    monkeypatch.setattr(simulation, "rows_at_once", lambda *_: Rows(chunk, chunk))
     assert_same(train(small, small_model), whole, 1e-5)
-    jax.clear_caches()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "rows"), [([12] * 9, 16), ([17] * 9, 32), ([300, 300], 64), ([5000] * 3, 512),
+                        ([12] * 99 + [5000], 32), ([10] * 9 + [5000], 64)],
+)  # fmt: skip
+def test_small_clients_are_measured_in_small_products(sizes, rows):
+    assert rows_at_once(sizes, jax.devices()).client == rows
 
 
 def test_final_weight_is_the_methods_own(small, small_model):

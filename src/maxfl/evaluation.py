@@ -8,9 +8,6 @@ from maxfl.federation import Decoding, Samples
 from maxfl.local import Score, decode, sample_losses
 from maxfl.model import Model, Params
 
-EVALUATION_CHUNK = 4096
-"""Samples per matrix product: large enough for full speed, small enough to stay in cache."""
-
 
 def owners(samples: Samples) -> Array:
     """The client that each sample belongs to, int32[total]."""
@@ -22,16 +19,18 @@ def evaluate(
     model: Model,
     decoding: Decoding,
     samples: Samples,
+    rows: int,
     owner: Array,
     params: Params,
     axis: str,
 ) -> Score:
     """Mean loss and accuracy of one model on every client's samples, float32[K] each.
 
-    Runs under ``shard_map``: the devices along ``axis`` take turns with the chunks.
+    So many ``rows`` go through the model at once. Runs under ``shard_map``: the devices along
+    ``axis`` take turns with the chunks.
     """
     total, clients = len(samples.y), len(samples.offsets) - 1
-    size = min(EVALUATION_CHUNK, total)
+    size = min(rows, total)
     devices = jax.lax.axis_size(axis)
 
     def chunk(i: Array, sums: Score) -> Score:

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 
 from maxfl.algorithms.contract import Algorithm
-from maxfl.evaluation import EVALUATION_CHUNK
 from maxfl.federation import Federation
-from maxfl.local import LOSS_CHUNK, batch_gradient, decode, sample_losses
+from maxfl.layout import Rows
+from maxfl.local import batch_gradient, decode, sample_losses
 from maxfl.model import Model
 from maxfl.spec import Evaluation, Personal
 
@@ -41,7 +41,12 @@ class Fits(NamedTuple):
 
 
 def footprint(
-    federation: Federation, model: Model, algorithm: Algorithm, batch_size: int, evaluations: int
+    federation: Federation,
+    model: Model,
+    algorithm: Algorithm,
+    batch_size: int,
+    evaluations: int,
+    rows: Rows,
 ) -> Footprint:
     """Predict from the shapes of everything that is computed; nothing is computed."""
     key = jax.eval_shape(lambda: jax.random.key(0))
@@ -60,9 +65,9 @@ def footprint(
     return Footprint(
         data=_bytes(federation[:2]),
         configuration=4 * state
-        + _losses(federation, model, params, EVALUATION_CHUNK)
+        + _losses(federation, model, params, rows.everyone)
         + 4 * shown * evaluations * federation.clients,
-        client=step + _losses(federation, model, params, LOSS_CHUNK) + 6 * _bytes(params),
+        client=step + _losses(federation, model, params, rows.client) + 6 * _bytes(params),
     )
 
 

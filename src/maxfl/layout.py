@@ -5,9 +5,22 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 
 SWEEP = "sweep"
 CLIENT = "client"
+
+
+class Rows(NamedTuple):
+    """Samples that go through the model at once when losses are measured.
+
+    Attributes:
+        everyone: All clients' samples, in one pass: enough for full speed, few enough for a cache.
+        client: One client's samples: near its size, or rows of its neighbours are computed in vain.
+    """
+
+    everyone: int
+    client: int
 
 
 class Layout(NamedTuple):
@@ -17,11 +30,13 @@ class Layout(NamedTuple):
         mesh: Devices along two axes: configurations of a sweep, and clients of a round.
         configurations_at_once: Configurations vectorised on one device; the rest follow in turn.
         clients_at_once: Clients vectorised on one device; the rest follow in turn.
+        rows: Samples measured at once.
     """
 
     mesh: jax.sharding.Mesh
     configurations_at_once: int
     clients_at_once: int
+    rows: Rows
 
     @property
     def one_by_one(self) -> bool:
@@ -40,9 +55,22 @@ def most_at_once(devices: list[Any]) -> int:
     return 1 if devices[0].platform == "cpu" else 1024
 
 
+def rows_at_once(sizes: ArrayLike, devices: list[Any]) -> Rows:
+    """Rows that measure clients of these sizes fastest on these devices."""
+    size, count = np.unique(np.asarray(sizes), return_counts=True)
+    # What starting a matrix product costs, in rows of one: an accelerator wants few, large ones.
+    everyone, start = (1024, 16) if devices[0].platform == "cpu" else (4096, 1024)
+
+    def cost(rows: int) -> int:
+        return int((count * -(-size // rows)).sum()) * (rows + start)
+
+    return Rows(everyone, min((16, 32, 64, 128, 256, 512), key=cost))
+
+
 def layout(
     configurations: int,
     clients: int,
+    rows: Rows,
     *,
     devices: list[Any] | None = None,
     at_once: int | None = None,
@@ -59,6 +87,7 @@ def layout(
     Args:
         configurations: Number of configurations of the sweep.
         clients: Number of clients that work at a time.
+        rows: Samples measured at once.
         devices: By default all of JAX's.
         at_once: Most clients or configurations vectorised on one device.
         most: Configurations and clients that fit into its memory at once.
@@ -70,7 +99,12 @@ def layout(
     mesh = jax.sharding.Mesh(np.array(devices).reshape(shape), (SWEEP, CLIENT))
     at_once = most_at_once(devices) if at_once is None else at_once
     most = (configurations, clients) if most is None else most
-    return Layout(mesh, min(at_once, configurations, most[0]), min(at_once, clients, most[1]))
+    return Layout(
+        mesh,
+        min(at_once, configurations, most[0]),
+        min(at_once, clients, most[1]),
+        rows,
+    )
 
 
 def _idle(items: int, devices: int) -> float:

@@ -11,9 +11,6 @@ from maxfl.federation import Decoding, Samples
 from maxfl.model import Model, Params
 from maxfl.randomness import batch_key, dropout_key
 
-LOSS_CHUNK = 256
-"""Samples per step when one client's loss is measured: small, since clients often are."""
-
 
 class Score(NamedTuple):
     """Mean loss and accuracy of one model on samples of one client, or of each of K clients."""
@@ -85,22 +82,22 @@ def batch_gradient(
 
 
 def client_score(
-    model: Model, decoding: Decoding, samples: Samples, client: Array, params: Params
+    model: Model, decoding: Decoding, samples: Samples, rows: int, client: Array, params: Params
 ) -> Score:
-    """Mean loss and accuracy of a model on all of one client's samples.
+    """Mean loss and accuracy of a model on all of one client's samples, so many rows at once.
 
     A loop of as many chunks as the client fills: time follows its size and nothing is padded.
     """
     start, end = samples.offsets[client], samples.offsets[client + 1]
     total = len(samples.y)
-    size = min(LOSS_CHUNK, total)
+    size = min(rows, total)
 
     def chunk(carry: tuple[Array, Score]) -> tuple[Array, Score]:
         position, sums = carry
         # Near the end of the arrays the window slides back and the mask skips what was counted.
         window = jnp.minimum(position, total - size)
-        rows = window + jnp.arange(size)
-        own = (rows >= position) & (rows < end)
+        place = window + jnp.arange(size)
+        own = (place >= position) & (place < end)
         x = jax.lax.dynamic_slice_in_dim(samples.x, window, size)
         y = jax.lax.dynamic_slice_in_dim(samples.y, window, size)
         losses, hits = sample_losses(model, params, decode(decoding, x), y)

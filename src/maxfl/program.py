@@ -92,8 +92,9 @@ def train_alone(
             gradient = partial(gradient, used=batch_size)
         fresh = spec.model.init(key(seed, Purpose.SOLO_INIT, client=number))
         params = descend(fresh, gradient, spec.steps, local_lr)
-        train = client_score(spec.model, data.decoding, data.train, k, params)
-        test = client_score(spec.model, data.decoding, data.test, k, params)
+        rows = spec.layout.rows.client
+        train = client_score(spec.model, data.decoding, data.train, rows, k, params)
+        test = client_score(spec.model, data.decoding, data.test, rows, k, params)
         return Solo(train.loss, test.loss, test.accuracy)
 
     def shard(data: Data, own: tuple[Array, ...], clients: Array) -> Solo:
@@ -243,7 +244,8 @@ def _evaluate(
     """Show the model to all K clients after ``done`` rounds."""
     spec, data, _, numbers, rho, lies, _ = setup
     server = state.server
-    test = evaluate(spec.model, data.decoding, data.test, test_owner, server.params, CLIENT)
+    rows = spec.layout.rows.everyone
+    test = evaluate(spec.model, data.decoding, data.test, rows, test_owner, server.params, CLIENT)
     loss = losses if spec.watches else all_losses(setup, server)
     personal: Any = _evaluate_personal(setup, state, loss) if spec.personal else ()
     # A method with personal models of its own weighs no client by its tuned loss.

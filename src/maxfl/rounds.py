@@ -21,8 +21,11 @@ from maxfl.visit import Visit, visit
 
 def all_losses(setup: Setup, server: Server) -> Array:
     """F_k(w) of all K clients, float32[K]."""
-    model, data = setup.spec.model, setup.data
-    return evaluate(model, data.decoding, data.train, setup.owner, server.params, CLIENT).loss
+    spec, data, rows = setup.spec, setup.data, setup.spec.layout.rows.everyone
+    score = evaluate(
+        spec.model, data.decoding, data.train, rows, setup.owner, server.params, CLIENT
+    )
+    return score.loss
 
 
 def watched_losses(setup: Setup, server: Server) -> Any:

@@ -16,7 +16,7 @@ from maxfl.errors import InputError, check_count
 from maxfl.federation import Federation
 from maxfl.footprint import Footprint, fits, footprint, free_bytes
 from maxfl.history import History
-from maxfl.layout import CLIENT, SWEEP, Layout, layout, most_at_once
+from maxfl.layout import CLIENT, SWEEP, Layout, layout, most_at_once, rows_at_once
 from maxfl.memory import grown, rows_needed
 from maxfl.model import Model
 from maxfl.optimisers import Optimiser, sgd
@@ -120,11 +120,14 @@ class Simulation:
         masks = bool(np.min(training.batch_size) < largest)
         devices = jax.devices() if devices is None else devices
         at_once = most_at_once(devices) if at_once is None else at_once
+        self._rows = rows_at_once(federation.train_sizes, devices)
 
         def lay_out(configurations: int, clients: int) -> Layout:
             # One after another always fits; predicting would only take time.
             most = fits(self.footprint, clients, free_bytes(devices[0])) if at_once > 1 else None
-            return layout(configurations, clients, devices=devices, at_once=at_once, most=most)
+            return layout(
+                configurations, clients, self._rows, devices=devices, at_once=at_once, most=most
+            )
 
         here = lay_out(self.configurations, training.cohort)
         alone = lay_out(1, federation.clients)
@@ -174,7 +177,8 @@ class Simulation:
         """Memory that the run needs, predicted from shapes."""
         federation, model, algorithm, training, *_ = self.plan
         looks = 1 + -(-training.rounds // training.evaluate_every)
-        return footprint(federation, model, algorithm, int(np.max(training.batch_size)), looks)
+        batch_size = int(np.max(training.batch_size))
+        return footprint(federation, model, algorithm, batch_size, looks, self._rows)
 
     @property
     def at_once(self) -> int:

@@ -95,8 +95,9 @@ def personal_scores(setup: Setup, state: State, losses: Array, client: Array) ->
     """How the model that one client would use does on its own data."""
     spec, data = setup.spec, setup.data
     params = _personal_model(setup, state, losses[client], client)
-    train = client_score(spec.model, data.decoding, data.train, client, params)
-    test = client_score(spec.model, data.decoding, data.test, client, params)
+    rows = spec.layout.rows.client
+    train = client_score(spec.model, data.decoding, data.train, rows, client, params)
+    test = client_score(spec.model, data.decoding, data.test, rows, client, params)
     return Personal(train.loss, test.loss, test.accuracy)
 
 
@@ -116,7 +117,8 @@ def _personal_model(setup: Setup, state: State, loss: Array, client: Array) -> P
 def _measure(setup: Setup, server: Server, losses: Any, client: Array) -> Client:
     """What a client finds out about the model."""
     spec, data = setup.spec, setup.data
-    own = partial(client_score, spec.model, data.decoding, data.train, client)
+    rows = spec.layout.rows.client
+    own = partial(client_score, spec.model, data.decoding, data.train, rows, client)
     loss = losses[client] if spec.watches else own(server.params).loss
     tuned = own(_tune(setup, client, server.params)).loss if spec.tunes else loss
     number, rho = setup.number(client), setup.requirement[client]

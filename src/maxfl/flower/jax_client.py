@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from jax import Array as JaxArray
@@ -18,6 +19,7 @@ from maxfl.federation import Federation
 from maxfl.files import from_named, to_named
 from maxfl.flower import terms
 from maxfl.flower.client import appeal_mod
+from maxfl.layout import rows_at_once
 from maxfl.local import Score, batch_gradient, client_score
 from maxfl.model import Model, Params
 from maxfl.plan import Training
@@ -46,7 +48,8 @@ class Local(NamedTuple):
     def score(self, params: Params, client: int, *, held_out: bool = False) -> Score:
         """Mean loss and accuracy on the client's training data, or on those it holds out."""
         own = self.federation.test if held_out else self.federation.train
-        return _score(self.model, self.federation.decoding, own, client, params)
+        rows = rows_at_once(np.diff(own.offsets), jax.devices()).client
+        return _score(self.model, rows, self.federation.decoding, own, client, params)
 
     def _descend(self, params: Params, draws: JaxArray, client: int, steps: int) -> Params:
         fed, training = self.federation, self.training
@@ -65,9 +68,11 @@ def _descend(
     return descend(params, gradient, steps, local_lr)
 
 
-@partial(jax.jit, static_argnums=0)
-def _score(model: Model, decoding: Any, samples: Any, client: Any, params: Params) -> Score:
-    return client_score(model, decoding, samples, client, params)
+@partial(jax.jit, static_argnums=(0, 1))
+def _score(
+    model: Model, rows: int, decoding: Any, samples: Any, client: Any, params: Params
+) -> Score:
+    return client_score(model, decoding, samples, rows, client, params)
 
 
 def initial_arrays(model: Model, seed: int) -> ArrayRecord:
