@@ -48,8 +48,10 @@ def test_evaluations_are_where_they_should_be(small, dropout_model):
 
 
 @pytest.mark.parametrize("at_once", [3])
-def test_chunk_size_does_not_matter(small, dropout_model, at_once):
-    assert_same(train(small, dropout_model, at_once=at_once), train(small, dropout_model), 1e-5)
+def test_the_layout_of_an_accelerator_does_not_matter(small, dropout_model, monkeypatch, at_once):
+    one_by_one = train(small, dropout_model)
+    monkeypatch.setattr(simulation, "_compiled_steps", lambda *_: TRAINING.local_steps)
+    assert_same(train(small, dropout_model, at_once=at_once), one_by_one, 1e-5)
 
 
 def test_number_of_devices_does_not_matter(small, dropout_model):

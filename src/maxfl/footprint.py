@@ -55,19 +55,20 @@ def footprint(
     shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), federation.train)
     number = jax.ShapeDtypeStruct((), jnp.int32)
 
-    def gradient(train: Any, client: Any, key: Any, w: Any, draw: Any) -> Any:
+    def gradient(client: Any, key: Any, w: Any, draw: Any, train: Any) -> Any:
         one = partial(batch_gradient, model, federation.decoding, train, client, batch_size)
         return one(key, w, draw)
 
-    step = _intermediates(gradient, shapes, number, key, params, number)
+    # Clients draw different rows: nothing but the data is shared by them.
+    step = _intermediates(gradient, (number, key, params, number, shapes), own=4)
     state = _bytes(params) + federation.seen * _bytes(memory)
     shown = len(Evaluation._fields) + len(Personal._fields)
     return Footprint(
         data=_bytes(federation[:2]),
         configuration=4 * state
-        + _losses(federation, model, params, rows.everyone)
+        + _losses(federation, model, params, rows.everyone, own=1)
         + 4 * shown * evaluations * federation.clients,
-        client=step + _losses(federation, model, params, rows.client) + 6 * _bytes(params),
+        client=step + _losses(federation, model, params, rows.client, own=3) + 6 * _bytes(params),
     )
 
 
@@ -86,8 +87,8 @@ def free_bytes(device: Any) -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def _losses(federation: Federation, model: Model, params: Any, samples: int) -> int:
-    """Bytes of everything on the way to the losses of so many samples."""
+def _losses(federation: Federation, model: Model, params: Any, samples: int, own: int) -> int:
+    """Bytes on the way to the losses of so many samples; ``own`` of (w, x, y) are a model's own."""
     features = federation.train.x.shape[1:]
     x = jax.ShapeDtypeStruct((samples, *features), federation.train.x.dtype)
     y = jax.ShapeDtypeStruct((samples,), jnp.int32)
@@ -95,21 +96,47 @@ def _losses(federation: Federation, model: Model, params: Any, samples: int) -> 
     def losses(w: Any, x: Any, y: Any) -> Any:
         return sample_losses(model, w, decode(federation.decoding, x), y)
 
-    return _intermediates(losses, params, x, y)
+    return _intermediates(losses, (params, x, y), own)
 
 
-def _intermediates(function: Any, *args: Any) -> int:
-    """Bytes of all values that a function computes, as if none were freed: an upper bound."""
-    return _values(jax.make_jaxpr(function)(*args).jaxpr)
+def _intermediates(function: Any, args: tuple[Any, ...], own: int) -> int:
+    """Most bytes of a function's values at a time, freed after their last use.
+
+    Values that do not depend on the first ``own`` arguments are computed once for all, and don't
+    count. What the compiler fuses never reaches memory: an upper bound.
+    """
+    jaxpr = jax.make_jaxpr(function)(*args).jaxpr
+    counted = sum(len(jax.tree.leaves(a)) for a in args[:own])
+    return _peak(jaxpr, [i < counted for i in range(len(jaxpr.invars))])
 
 
-def _values(jaxpr: Any) -> int:
-    """Bytes of a program's values, those of the functions it calls included."""
-    total = 0
-    for equation in jaxpr.eqns:
+def _peak(jaxpr: Any, own: list[bool]) -> int:
+    """Most bytes alive at a time in a program, and in those that it calls, given whose inputs."""
+    mine = {v for v, is_own in zip(jaxpr.invars, own, strict=True) if is_own}
+    last = {v: i for i, e in enumerate(jaxpr.eqns) for v in e.invars if not _is_literal(v)}
+    last |= dict.fromkeys((v for v in jaxpr.outvars if not _is_literal(v)), len(jaxpr.eqns))
+    alive: dict[Any, int] = {}
+    most = 0
+    for i, equation in enumerate(jaxpr.eqns):
+        given = [not _is_literal(v) and v in mine for v in equation.invars]
+        if not any(given):
+            continue
+        mine.update(equation.outvars)
+        alive |= {v: _size(v.aval) for v in equation.outvars}
         called = [p for p in _flat(equation.params.values()) if hasattr(p, "eqns")]
-        total += sum(_size(v.aval) for v in equation.outvars) + sum(map(_values, called))
-    return total
+        inner = max((_peak(c, _passed(given, c)) for c in called), default=0)
+        most = max(most, sum(alive.values()) + inner)
+        alive = {v: size for v, size in alive.items() if last.get(v, i) > i}
+    return most
+
+
+def _passed(given: list[bool], called: Any) -> list[bool]:
+    """Whose the inputs of a called program are; all the caller's, where they do not match."""
+    return given if len(given) == len(called.invars) else [True] * len(called.invars)
+
+
+def _is_literal(value: Any) -> bool:
+    return hasattr(value, "val")
 
 
 def _flat(params: Iterable[Any]) -> list[Any]:

@@ -145,6 +145,7 @@ class Simulation:
             classes=federation.classes,
             seen=federation.seen,
             cohort=training.cohort,
+            local_steps=_compiled_steps(training.local_steps, devices[0].platform),
             batch_size=largest,
             masks=masks,
             period=min(training.evaluate_every, training.rounds),
@@ -392,6 +393,17 @@ def _arrays(numbers: Any) -> Any:
         return isinstance(value, list) or (type(value) is tuple and value != ())
 
     return jax.tree.map(np.asarray, numbers, is_leaf=is_list)
+
+
+def _compiled_steps(local_steps: ArrayLike, platform: str) -> int | None:
+    """τ, if it is worth a program of its own.
+
+    An accelerator asks the host after every step of a loop whether to go on, and where every
+    configuration has its own τ, keeps those that are done by copying them. A CPU loses nothing by
+    a τ that is known at run time only, and compiles once for all.
+    """
+    steps = set(np.ravel(local_steps).tolist())
+    return steps.pop() if len(steps) == 1 and platform != "cpu" else None
 
 
 def _count(numbers: Any) -> int:

@@ -33,6 +33,7 @@ class Spec(NamedTuple):
         classes: Number of labels.
         seen: M, the clients that can be asked.
         cohort: m, clients asked in a round.
+        local_steps: τ, where it is compiled in; None where every configuration has its own.
         batch_size: The largest b of the sweep.
         masks: Whether some configurations take smaller minibatches.
         period: Most rounds between two evaluations.
@@ -52,6 +53,7 @@ class Spec(NamedTuple):
     classes: int
     seen: int
     cohort: int
+    local_steps: int | None
     batch_size: int
     masks: bool
     period: int

@@ -146,7 +146,8 @@ def _work(setup: Setup, purpose: Purpose, round_: Any, client: Array) -> Work:
         gradient = partial(gradient, used=numbers.batch_size)
     if spec.flip_labels and purpose is Purpose.TRAINING:
         gradient = partial(gradient, reverse=setup.lies[number], classes=spec.classes)
-    return Work(gradient, numbers.local_steps, numbers.local_lr)
+    steps = numbers.local_steps if spec.local_steps is None else spec.local_steps
+    return Work(gradient, steps, numbers.local_lr)
 
 
 def _size(setup: Setup, client: Array) -> Array:
