@@ -1,0 +1,37 @@
+"""Floating-point operations of a workload, by formula: matrix products and convolutions alone."""
+
+import math
+
+from task import Floats, Task
+
+SIDE = 28
+
+
+def products(start: list[Floats]) -> list[int]:
+    """Multiplications of each layer for one sample; 3 × 3 convolutions are pooled 2 × 2."""
+    side, found = SIDE, []
+    for weight in start[::2]:
+        if weight.ndim == 4:
+            side -= 2
+            found.append(side * side * weight.size)
+            side //= 2
+        else:
+            found.append(weight.size)
+    return found
+
+
+def training(task: Task) -> int:
+    """Of a round: forwards, and the gradients by weights and by all inputs but the first."""
+    each = products(task.start)
+    return 2 * (3 * sum(each) - each[0]) * task.batch * task.steps * task.cohort
+
+
+def evaluation(task: Task) -> int:
+    """Of one look of all clients at the model."""
+    samples = len(task.train.y) + len(task.test.y)
+    return 2 * sum(products(task.start)) * samples
+
+
+def peak(seconds: float, side: int) -> float:
+    """Gflop/s of a product of two square matrices."""
+    return 2 * math.pow(side, 3) / seconds / 1e9

@@ -1,0 +1,112 @@
+"""This engine: FedAvg, and MaxFL; and how long its default program takes to compile."""
+
+import time
+from functools import partial
+from importlib.metadata import version
+from typing import Any
+
+import jax
+import jax_model
+import numpy as np
+from task import Floats, Outcome, Task, main
+
+import maxfl
+from maxfl.requirement import Solo
+from maxfl.simulation import Prepared
+
+REPEATS = 3
+METHODS = {"FedAvg": partial(maxfl.fedavg, by_size=1.0), "MaxFL": maxfl.maxfl}
+
+
+def run(task: Task, variant: str, device: str) -> Outcome:  # noqa: ARG001
+    """All rounds as one block of the program, several times; the first compiles it.
+
+    Where no evaluation is asked for, the one that ends a block is measured alone and taken off: the
+    block before the rounds is nothing else.
+    """
+    maxfl.use_all_cores()
+    if variant == "compile":
+        return _compile(task)
+    made = _simulation(task, METHODS[variant]())
+    alone = Solo(*np.zeros((3, 1, task.clients), np.float32))
+    prepared = Prepared(alone, made.demand(alone))
+    state = made.start()
+    params = jax.tree.unflatten(
+        jax.tree.structure(state.server.params), [p[None] for p in task.start]
+    )
+    state = state._replace(server=state.server._replace(params=params))
+
+    def block(number: int) -> tuple[float, Any]:
+        """Milliseconds of a block from the start on, and what it gave."""
+        began = time.perf_counter()
+        found = jax.block_until_ready(next(made.blocks(prepared, state, done=number)))
+        return (time.perf_counter() - began) * 1000, found
+
+    rounds = task.warm + task.rounds
+    ms, looks = [], []
+    for _ in range(REPEATS + 1):
+        look = 0.0 if task.evaluated else block(0)[0]
+        taken, (trained, last) = block(1)
+        ms.append((taken - look) / rounds)
+        looks.append(look)
+    trained_params = [np.array(p[0]) for p in jax.tree.leaves(trained.server.params)]
+    seen = _seen(last.evaluation) if task.evaluated else None
+    more = {} if task.evaluated else {"evaluation_ms": [round(v, 3) for v in looks[1:]]}
+    return Outcome(ms[1:], trained_params, seen, more)
+
+
+def _simulation(task: Task, method: maxfl.Algorithm) -> maxfl.Simulation:
+    """The task as a simulation of twice its rounds: block 1 has as many as the task."""
+    rounds = task.warm + task.rounds
+    every = 1 if task.evaluated else rounds
+    training = maxfl.Training(
+        2 * rounds, task.cohort, task.steps, task.batch, task.rate, 1.0, every, rounds
+    )
+    # A fixed requirement needs no solo training, and weighs clients by the same operations.
+    return maxfl.Simulation(
+        _federation(task), _model(task), method, training, requirement=maxfl.fixed(0.5)
+    )
+
+
+def _federation(task: Task) -> maxfl.Federation:
+    train, test = (
+        maxfl.Samples(np.array(s.x), np.array(s.y), s.offsets.astype(np.int32))
+        for s in (task.train, task.test)
+    )
+    decoding = maxfl.Decoding(np.float32(task.shift), np.float32(task.scale))
+    return maxfl.Federation(train, test, task.clients, len(task.start[-1]), decoding)
+
+
+def _model(task: Task) -> maxfl.Model:
+    if task.model == "cnn":
+        return maxfl.Model(lambda _: task.start, partial(jax_model.cnn, task.dropout))
+    *hidden, classes = (len(bias) for bias in task.start[1::2])
+    return maxfl.mlp(len(task.start[0]), hidden, classes, task.dropout)
+
+
+def _seen(evaluation: Any) -> Floats:
+    """The last evaluation, float32[2, 2, K]; the engine measures no accuracy on training data."""
+    train, test, accuracy = (
+        np.asarray(a)[0, -1]
+        for a in (evaluation.train_loss, evaluation.test_loss, evaluation.test_accuracy)
+    )
+    return np.stack([[train, np.full_like(train, np.nan)], [test, accuracy]])
+
+
+def _compile(task: Task) -> Outcome:
+    """Seconds until the first block of a run with all defaults, less those of a second such run."""
+    federation, model = _federation(task), _model(task)
+
+    def until_first_block() -> float:
+        began = time.perf_counter()
+        made = maxfl.Simulation(federation, model, maxfl.maxfl(), maxfl.Training())
+        jax.block_until_ready(next(made.blocks(made.prepare(), made.start())))
+        return time.perf_counter() - began
+
+    first, second = until_first_block(), until_first_block()
+    return Outcome([], task.start, None, {"compile_seconds": round(first - second, 2)})
+
+
+if __name__ == "__main__":
+    versions = {name: version(name) for name in ("maxfl", "jax", "numpy")}
+    main("maxfl", (*METHODS, "compile"), run, versions)

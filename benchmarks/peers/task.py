@@ -1,0 +1,194 @@
+"""What a peer is given and what it gives back; needs NumPy alone, so that every environment has it.
+
+A peer is a script `peer_NAME.py TASK --variant VARIANT --out FILE`. It trains `warm + rounds` rounds
+of FedAvg (clients weighed by their samples) from the parameters in TASK, times each of the last
+`rounds`, prints one line of JSON, and writes the trained parameters, and what every client saw of
+them if the task asks for that, to FILE. The runner measures those parameters for all peers alike.
+"""
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+LOSS, ACCURACY = 0, 1
+
+
+class Samples(NamedTuple):
+    """Samples of K clients: x [total, 28, 28], bytes or decoded; y int32[total]; offsets [K + 1]."""
+
+    x: NDArray[Any]
+    y: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Samples of each client, int[K]."""
+        return np.diff(self.offsets)
+
+
+class Task(NamedTuple):
+    """A workload as a peer sees it.
+
+    Attributes:
+        name: Of the workload.
+        model: "mlp" (dense layers) or "cnn" (see `shapes`).
+        cohort: Clients a round, m.
+        steps: SGD steps of a client, τ.
+        batch: Samples of a step, b.
+        rate: η of the clients; the server takes their mean.
+        dropout: Share of the units dropped after the hidden layer that has it.
+        warm: Rounds before the clock runs.
+        rounds: Rounds on the clock.
+        evaluated: Whether all clients' losses and accuracies are wanted after each round.
+        shift: Stored bytes become (x − shift) · scale.
+        scale: See shift.
+        train: Training samples.
+        test: Held-out samples.
+        start: The parameters to begin with: weight and bias of each layer. Dense weights are
+            [inputs, outputs]; convolutions [3, 3, inputs, outputs] on [height, width, channels].
+    """
+
+    name: str
+    model: str
+    cohort: int
+    steps: int
+    batch: int
+    rate: float
+    dropout: float
+    warm: int
+    rounds: int
+    evaluated: bool
+    shift: float
+    scale: float
+    train: Samples
+    test: Samples
+    start: list[Floats]
+
+    @property
+    def clients(self) -> int:
+        """K."""
+        return len(self.train.offsets) - 1
+
+    def decode(self, x: NDArray[Any]) -> Floats:
+        """The model's inputs, float32[n, 28, 28], of bytes; floats are decoded already."""
+        if x.dtype == np.float32:
+            return x
+        h = x.astype(np.float32)
+        h -= np.float32(self.shift)
+        h *= np.float32(self.scale)
+        return h
+
+    def decoded(self) -> "Task":
+        """The same with all samples decoded and in memory."""
+        train, test = (
+            Samples(self.decode(s.x), np.array(s.y), np.array(s.offsets))
+            for s in (self.train, self.test)
+        )
+        return self._replace(train=train, test=test)
+
+
+class Outcome(NamedTuple):
+    """What a peer did.
+
+    Attributes:
+        ms: Milliseconds of each round on the clock, or of parts of all of them.
+        params: Trained parameters, laid out as `Task.start`.
+        seen: The last evaluation, float32[2, 2, K]: training and held-out; loss and accuracy.
+        more: Further figures by name.
+    """
+
+    ms: list[float]
+    params: list[Floats]
+    seen: Floats | None
+    more: dict[str, Any] = {}
+
+
+NUMBERS = (
+    "name", "model", "cohort", "steps", "batch", "rate", "dropout", "warm", "rounds", "evaluated",
+    "shift", "scale",
+)  # fmt: skip
+
+
+def write(task: Task, folder: Path) -> None:
+    """Put a task into a folder, its arrays as files that processes can share by mapping them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for split in ("train", "test"):
+        for name, array in getattr(task, split)._asdict().items():
+            np.save(folder / f"{split}-{name}.npy", array)
+    np.savez(folder / "start.npz", *task.start)
+    numbers = {name: getattr(task, name) for name in NUMBERS}
+    (folder / "task.json").write_text(json.dumps(numbers, indent=1))
+
+
+def read(folder: Path) -> Task:
+    """The task of a folder; its samples are mapped, not read."""
+    numbers = json.loads((folder / "task.json").read_text())
+    train, test = (
+        Samples(
+            *(np.load(folder / f"{split}-{name}.npy", mmap_mode="r") for name in Samples._fields)
+        )
+        for split in ("train", "test")
+    )
+    return Task(**numbers, train=train, test=test, start=arrays(folder / "start.npz"))
+
+
+def arrays(path: Path) -> list[Floats]:
+    """The arrays of a file by np.savez, in their order."""
+    with np.load(path) as file:
+        return [file[f"arr_{i}"] for i in range(len(file.files))]
+
+
+def cohorts(task: Task) -> list[NDArray[np.int64]]:
+    """Clients of each round, int[m], for peers that take them as given."""
+    rng = np.random.default_rng(1)
+    return [
+        rng.choice(task.clients, task.cohort, replace=False) for _ in range(task.warm + task.rounds)
+    ]
+
+
+def timed(task: Task, one_round: Callable[[NDArray[np.int64]], None]) -> list[float]:
+    """Run all rounds of a task; milliseconds of those on the clock."""
+    ms = []
+    for cohort in cohorts(task):
+        began = time.perf_counter()
+        one_round(cohort)
+        ms.append((time.perf_counter() - began) * 1000)
+    return ms[task.warm :]
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def main(
+    peer: str, variants: tuple[str, ...], run: Callable[[Task, str, str], Outcome | None],
+    versions: dict[str, str],
+) -> None:  # fmt: skip
+    """The command of a peer: `run(task, variant, device)` gives nothing in helping processes."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("task", type=Path)
+    parser.add_argument("--variant", choices=variants, default=variants[0])
+    parser.add_argument("--out", type=Path, help="for the trained parameters")
+    parser.add_argument("--device", default="cpu", help="of PyTorch")
+    wanted = parser.parse_args()
+    task = read(wanted.task)
+    outcome = run(task, wanted.variant, wanted.device)
+    if outcome is None:
+        return
+    if wanted.out:
+        seen = {} if outcome.seen is None else {"seen": outcome.seen}
+        np.savez(wanted.out, *outcome.params, **seen)
+    line = {
+        "peer": peer, "task": task.name, "variant": wanted.variant, "device": wanted.device,
+        "ms": [round(value, 3) for value in outcome.ms], "versions": versions, **outcome.more,
+    }  # fmt: skip
+    print(json.dumps(line), flush=True)

@@ -1,0 +1,127 @@
+"""The workloads, made from real images by the engine's own readers."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from task import Floats, Samples, Task
+
+from maxfl.data.dataset import Dataset
+from maxfl.data.emnist import emnist
+from maxfl.data.fashion_mnist import fashion_mnist_12k
+
+Sizes = NDArray[np.int64]
+
+
+class Workload(NamedTuple):
+    """A workload before its arrays are made.
+
+    Attributes:
+        title: For people.
+        data: Loads the images.
+        train: Training samples of each client, int[K].
+        test: Test samples of each client, int[K].
+        hidden: Units of the dense hidden layers.
+        channels: Of the convolutions before them.
+        cohort: Clients a round.
+        steps: SGD steps of a client.
+        batch: Samples a step.
+        rate: The clients' learning rate.
+        warm: Rounds before the clock runs.
+        rounds: Rounds on the clock.
+        evaluated: Whether all clients are evaluated after each round.
+    """
+
+    title: str
+    data: Callable[[], Dataset]
+    train: Sizes
+    test: Sizes
+    hidden: tuple[int, ...]
+    channels: tuple[int, ...] = ()
+    cohort: int = 5
+    steps: int = 30
+    batch: int = 32
+    rate: float = 0.05
+    warm: int = 3
+    rounds: int = 20
+    evaluated: bool = False
+
+
+def _unequal(clients: int) -> Sizes:
+    """Log-normal, 10 to 5000 samples."""
+    draws = np.random.default_rng(2).lognormal(np.log(300), 1.5, clients)
+    return np.clip(draws, 10, 5000).astype(np.int64)
+
+
+def _emnist() -> Dataset:
+    return emnist("byclass", "test")
+
+
+SIZES = _unequal(100)
+MLP = Workload(
+    "FMNIST MLP, 5 of 100 clients",
+    fashion_mnist_12k, np.full(100, 300), np.full(100, 200), (64, 30),
+)  # fmt: skip
+WORKLOADS = {
+    "mlp": MLP,
+    "mlp-evaluated": MLP._replace(
+        title="the same, all clients evaluated each round", evaluated=True, rounds=10
+    ),
+    "many": MLP._replace(
+        title="the same MLP, 100 of 1000 clients", train=np.full(1000, 300),
+        test=np.full(1000, 10), cohort=100, warm=1, rounds=3,
+    ),
+    "cnn": Workload(
+        "EMNIST CNN, 10 of 500 clients", _emnist, np.full(500, 100), np.full(500, 10), (128,),
+        (32, 64), cohort=10, steps=20, batch=20, warm=1, rounds=2,
+    ),
+    "unequal": MLP._replace(
+        title="the MLP, 5 of 100 clients of 10 to 5000 samples, all evaluated each round",
+        train=SIZES, test=-(-SIZES * 2 // 3), evaluated=True, rounds=10,
+    ),
+}  # fmt: skip
+SIDE = 28
+
+
+def make(name: str) -> Task:
+    """A workload's arrays. Images are drawn with replacement, where clients want more than exist."""
+    own, rng = WORKLOADS[name], np.random.default_rng(0)
+    data = own.data()
+    assert data.decoding is not None
+
+    def samples(sizes: Sizes) -> Samples:
+        rows = rng.integers(0, len(data.y), sizes.sum())
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        return Samples(np.ascontiguousarray(data.x[rows]), data.y[rows], offsets)
+
+    return Task(
+        name=name, model="cnn" if own.channels else "mlp", cohort=own.cohort, steps=own.steps,
+        batch=own.batch, rate=own.rate, dropout=0.5, warm=own.warm, rounds=own.rounds,
+        evaluated=own.evaluated, shift=float(data.decoding.shift),
+        scale=float(data.decoding.scale), train=samples(own.train), test=samples(own.test),
+        start=_start(shapes(own, data.classes), rng),
+    )  # fmt: skip
+
+
+def shapes(own: Workload, classes: int) -> list[tuple[int, ...]]:
+    """Shapes of all weights: 3 × 3 convolutions, each pooled 2 × 2, then dense layers."""
+    found: list[tuple[int, ...]] = []
+    side, inputs = SIDE, 1
+    for channels in own.channels:
+        found.append((3, 3, inputs, channels))
+        side, inputs = (side - 2) // 2, channels
+    width = side * side * inputs
+    for units in (*own.hidden, classes):
+        found.append((width, units))
+        width = units
+    return found
+
+
+def _start(weights: list[tuple[int, ...]], rng: np.random.Generator) -> list[Floats]:
+    """Weights and biases, uniform in ±1/√inputs."""
+    start = []
+    for shape in weights:
+        bound = 1 / np.sqrt(np.prod(shape[:-1]))
+        start += [rng.uniform(-bound, bound, s).astype(np.float32) for s in (shape, shape[-1:])]
+    return start
