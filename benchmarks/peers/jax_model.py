@@ -1,4 +1,4 @@
-"""Both models in JAX, on parameters as `Task.start` has them: for FedJAX, the engine and the check."""
+"""Both models in JAX, on parameters as `Task.start` has them."""
 
 from typing import Any
 

@@ -18,8 +18,8 @@ if DISTRIBUTED in sys.argv and "LOCAL_RANK" not in os.environ:
     runpy.run_module("torch.distributed.run", run_name="__main__")
     sys.exit()
 
-import itertools
-import time
+import itertools  # noqa: E402
+import time  # noqa: E402
 from collections.abc import Iterator  # noqa: E402
 from importlib.metadata import version  # noqa: E402
 from typing import Any  # noqa: E402

@@ -1,9 +1,9 @@
-"""What a peer is given and what it gives back; needs NumPy alone, so that every environment has it.
+"""What a peer is given and what it gives back; needs NumPy alone, which every environment has.
 
-A peer is a script `peer_NAME.py TASK --variant VARIANT --out FILE`. It trains `warm + rounds` rounds
-of FedAvg (clients weighed by their samples) from the parameters in TASK, times each of the last
-`rounds`, prints one line of JSON, and writes the trained parameters, and what every client saw of
-them if the task asks for that, to FILE. The runner measures those parameters for all peers alike.
+A peer is a script, `peer_NAME.py TASK --variant VARIANT --out FILE`. It trains `warm + rounds`
+rounds of FedAvg (clients weighed by their samples) from the parameters in TASK, times each of the
+last `rounds`, prints one line of JSON, and writes the trained parameters, and what every client saw
+of them if the task asks for that, to FILE. The runner measures those parameters for all alike.
 """
 
 import argparse
@@ -22,7 +22,7 @@ LOSS, ACCURACY = 0, 1
 
 
 class Samples(NamedTuple):
-    """Samples of K clients: x [total, 28, 28], bytes or decoded; y int32[total]; offsets [K + 1]."""
+    """Samples of K clients: x [total, 28, 28], bytes or decoded; y [total]; offsets [K + 1]."""
 
     x: NDArray[Any]
     y: NDArray[np.int32]
@@ -108,7 +108,7 @@ class Outcome(NamedTuple):
     ms: list[float]
     params: list[Floats]
     seen: Floats | None
-    more: dict[str, Any] = {}
+    more: dict[str, Any] | None = None
 
 
 NUMBERS = (
@@ -189,6 +189,6 @@ def main(
         np.savez(wanted.out, *outcome.params, **seen)
     line = {
         "peer": peer, "task": task.name, "variant": wanted.variant, "device": wanted.device,
-        "ms": [round(value, 3) for value in outcome.ms], "versions": versions, **outcome.more,
+        "ms": [round(value, 3) for value in outcome.ms], "versions": versions,
     }  # fmt: skip
-    print(json.dumps(line), flush=True)
+    print(json.dumps(line | (outcome.more or {})), flush=True)

@@ -40,7 +40,7 @@ def inputs(task: Task, x: Floats) -> torch.Tensor:
 
 
 def to_torch(params: list[Floats]) -> Params:
-    """PyTorch's layout: outputs first; the first dense layer after convolutions reads channels first."""
+    """PyTorch's layout: outputs first; a dense layer after convolutions reads channels first."""
     found, channels = [], 0
     for p in params:
         if p.ndim == 4:

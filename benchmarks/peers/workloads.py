@@ -85,7 +85,7 @@ SIDE = 28
 
 
 def make(name: str) -> Task:
-    """A workload's arrays. Images are drawn with replacement, where clients want more than exist."""
+    """A workload's arrays; images are drawn with replacement, for there are too few."""
     own, rng = WORKLOADS[name], np.random.default_rng(0)
     data = own.data()
     assert data.decoding is not None

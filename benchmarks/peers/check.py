@@ -1,0 +1,87 @@
+"""Whether a peer did the work: its trained parameters, measured by one ruler for all."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax_model
+import numpy as np
+from task import Floats, Samples, Task
+
+SAMPLES = 20
+"""Samples of each client that the ruler looks at."""
+FAR = 0.2
+"""A loss that has not fallen by more than this share of the start's loss is no training."""
+CLOSE = 2e-3
+"""Largest difference to a peer's own evaluation."""
+
+
+class WrongError(Exception):
+    """A peer did something else than its task."""
+
+
+def check(task: Task, out: Path) -> float:
+    """Mean training loss over all clients (the first samples of each) of what a peer trained.
+
+    Where it evaluated all clients, what it saw must be so.
+    """
+    with np.load(out) as file:
+        names = [f"arr_{i}" for i in range(len(task.start))]
+        if any(name not in file for name in names):
+            raise WrongError("it trained no parameters")
+        params = [file[name] for name in names]
+        seen = file.get("seen")
+    if [p.shape for p in params] != [p.shape for p in task.start]:
+        raise WrongError("its parameters have other shapes than the task's")
+    loss, start = (mean_loss(task, own) for own in (params, task.start))
+    if not loss < (1 - FAR) * start:
+        raise WrongError(f"it trained to a loss of {loss:.3f}, from {start:.3f}")
+    if task.evaluated:
+        compare(task, params, seen)
+    return loss
+
+
+def compare(task: Task, params: list[Floats], seen: Floats | None) -> None:
+    """Compare an evaluation, [2, 2, K], with the ruler's; NaN is what a peer does not measure."""
+    if seen is None:
+        raise WrongError("it evaluated no clients")
+    for split, samples in enumerate((task.train, task.test)):
+        scores = _scores(task, params, samples.x, samples.y)
+        ours = np.add.reduceat(scores, samples.offsets[:-1], axis=1) / samples.sizes
+        off = np.abs(seen[split] - ours)
+        if np.nanmax(off) > CLOSE:
+            raise WrongError(f"its evaluation is off by up to {np.nanmax(off):.3f}")
+
+
+def mean_loss(task: Task, params: list[Floats]) -> float:
+    """Mean over clients of the mean loss of their first training samples."""
+    rows, weights = _rows(task.train)
+    return float(_scores(task, params, task.train.x[rows], task.train.y[rows])[0] @ weights)
+
+
+def _rows(samples: Samples) -> tuple[Any, Any]:
+    """First rows of each client, and weights that make a sum the mean of the clients' means."""
+    counts = np.minimum(samples.sizes, SAMPLES)
+    rows = [start + np.arange(n) for start, n in zip(samples.offsets, counts, strict=False)]
+    return np.concatenate(rows), np.repeat(1 / counts / len(counts), counts)
+
+
+def _scores(task: Task, params: list[Floats], x: Any, y: Any, chunk: int = 1000) -> Floats:
+    """Loss and correctness of each sample, float32[2, n]; the last chunk is padded."""
+    found = []
+    for i in range(0, len(y), chunk):
+        part, labels = x[i : i + chunk], y[i : i + chunk]
+        pad = chunk - len(labels)
+        part, labels = np.pad(part, [(0, pad), (0, 0), (0, 0)]), np.pad(labels, (0, pad))
+        scores = _score(task.model, params, task.decode(part), labels)
+        found.append(np.asarray(scores)[:, : chunk - pad])
+    return np.concatenate(found, axis=1)
+
+
+@partial(jax.jit, static_argnums=0)
+def _score(model: str, params: list[Floats], x: jax.Array, y: jax.Array) -> jax.Array:
+    logits = jax_model.apply(model, 0.0, params, x)
+    losses = -jnp.take_along_axis(jax.nn.log_softmax(logits), y[:, None], 1)[:, 0]
+    return jnp.stack([losses, (logits.argmax(1) == y).astype(jnp.float32)])

@@ -1,0 +1,150 @@
+"""The results of a run as tables: in the terminal, and in docs/performance.md.
+
+python benchmarks/peers/table.py     # fill the page again from the kept results
+"""
+
+import re
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from maxfl.files import read_json
+
+BASE = "maxfl"
+ROOT = Path(__file__).parent.parent.parent
+Lines = list[list[str]]
+
+
+def times(results: dict[str, Any]) -> Lines:
+    """Headings, then a row a peer: ms a round and how many times the engine's, by workload."""
+    found = results["workloads"]
+    peers = list(dict.fromkeys(peer for own in found.values() for peer in own["peers"]))
+    titles = {p: own["peers"][p]["title"] for own in found.values() for p in own["peers"]}
+    rows = [[titles[p], *(_time(own, p) for own in found.values())] for p in peers]
+    return [["ms a round (of this engine's)", *found], *rows]
+
+
+def _time(workload: dict[str, Any], peer: str) -> str:
+    if "missing" in workload:
+        return "no data"
+    entry = workload["peers"][peer]
+    if "error" in entry:
+        return "fails"
+    base = workload["peers"].get(BASE, {}).get("ms")
+    return f"{entry['ms']:.1f}" + (f" ({entry['ms'] / base:.2f})" if base else "")
+
+
+def work(results: dict[str, Any]) -> Lines:
+    """Headings, then a row a peer: the loss that it trained to, by workload, and how it ran."""
+    found = results["workloads"]
+    head, *rows = times(results)
+    peers = list(dict.fromkeys(peer for own in found.values() for peer in own["peers"]))
+    lines = [["training loss reached; variants", *head[1:], "fastest variant"]]
+    for peer, row in zip(peers, rows, strict=True):
+        entries = [own["peers"].get(peer, {}) for own in found.values()]
+        losses = [f"{e['loss']:.3f}" if "loss" in e else "" for e in entries]
+        variants = {name: e["variant"] for name, e in zip(found, entries, strict=True)
+                    if "variant" in e}  # fmt: skip
+        every = set(variants.values())
+        shown = every.pop() if len(every) == 1 else "; ".join(
+            f"{name}: {variant}" for name, variant in variants.items())  # fmt: skip
+        lines.append([row[0], *losses, shown])
+    return lines
+
+
+def shares(results: dict[str, Any]) -> Lines:
+    """Headings, then a row for each workload: the engine's share of the machine's peak."""
+    lines = [["share of the peak", "a round's training", "an evaluation of all clients"]]
+    for own in results["workloads"].values():
+        entry = own["peers"].get(BASE, {})
+        if own.get("evaluated") or "ms" not in entry:
+            continue
+        look = median(entry["evaluation_passes"])
+        lines.append([
+            own["title"],
+            _share(own["flops"]["training"], entry["ms"], results),
+            _share(own["flops"]["evaluation"], look, results),
+        ])  # fmt: skip
+    return lines
+
+
+def _share(flops: int, ms: float, results: dict[str, Any]) -> str:
+    rate = flops / ms / 1e6
+    return f"{rate / results['peak_gflops']:.0%} ({rate:.1f} Gflop/s)"
+
+
+def remarks(results: dict[str, Any]) -> list[str]:
+    """What the tables do not say."""
+    at, found = results["machine"], results["workloads"]
+    lines = [
+        f"{at['cores']} cores, {at['processor']} ({at['architecture']}), Python {at['python']}; "
+        f"{results['made']} UTC; load before the run {at['load']}; median of {results['passes']} "
+        f"passes, {results['seconds']} s in all.".replace("+00:00", ""),
+        f"Versions: {_versions(found)}.",
+        *(f"{name}: {own['title']}." for name, own in found.items()),
+        f"Float32 matrix-product peak of the machine: {results['peak_gflops']:.1f} Gflop/s, all "
+        "cores. Operations of products and convolutions alone are counted, by formula.",
+    ]
+    if results["compile_seconds"]:
+        cold, cached = results["compile_seconds"].values()
+        lines.append(f"The default program (MaxFL on the MLP, with solo training) compiles in "
+                     f"{cold} s, and in {cached} s from JAX's cache on disk.")  # fmt: skip
+    for name, own in found.items():
+        if "missing" in own:
+            lines.append(f"{name} was not run: {own['missing']}.")
+        for entry in own["peers"].values():
+            if "error" in entry:
+                lines.append(f"{name}, {entry['title']}: {entry['error']}.")
+    if results["partial"]:
+        lines.insert(0, "A part of the peers or of the workloads only.")
+    return lines
+
+
+def _versions(found: dict[str, Any]) -> str:
+    """Every package in its versions, as in 'jax 0.10.2 and 0.4.30'."""
+    entries = [e for own in found.values() for e in own["peers"].values() if "versions" in e]
+    packages: dict[str, dict[str, None]] = {}
+    for entry in entries:
+        for package, version in entry["versions"].items():
+            packages.setdefault(package, {})[version] = None
+    return ", ".join(f"{name} {' and '.join(own)}" for name, own in sorted(packages.items()))
+
+
+def show(console: Console, results: dict[str, Any]) -> None:
+    """Print all of it."""
+    for head, *rows in (times(results), work(results), shares(results)):
+        shown = Table(*head)
+        for row in rows:
+            shown.add_row(*row)
+        console.print(shown)
+    for line in remarks(results):
+        console.print(f"- {line}", highlight=False, markup=False)
+
+
+def filled(page: str, results: dict[str, Any]) -> str:
+    """A page with the tables made anew between `<!-- peers -->` and `<!-- end -->`."""
+    parts = [_markdown(lines) for lines in (times(results), work(results), shares(results))]
+    parts.append("".join(f"- {line}\n" for line in remarks(results)))
+    text = "\n".join(parts)
+    return re.sub(r"(<!-- peers -->\n).*?(<!-- end -->)", lambda m: f"{m[1]}\n{text}\n{m[2]}",
+                  page, flags=re.DOTALL)  # fmt: skip
+
+
+def _markdown(lines: Lines) -> str:
+    head, *rows = lines
+    every = [head, ["---"] * len(head), *rows]
+    return "".join("| " + " | ".join(line) + " |\n" for line in every)
+
+
+def main() -> None:
+    """Fill the page."""
+    page = ROOT / "docs/performance.md"
+    results = read_json(ROOT / "benchmarks/results/peers.json")
+    page.write_text(filled(page.read_text(encoding="utf-8"), results), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
