@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # makes it for those that are, unless the user's environment forbids that.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-more lint bench clean
+.PHONY: demo test test-more lint bench bench-peers clean
 
 demo: $(VENV)/installed
 	$(BIN)/maxfl demo --out runs/demo --resume
@@ -25,8 +25,13 @@ lint: $(VENV)/installed-dev
 	$(BIN)/mypy
 
 bench: $(VENV)/installed-dev
-	$(BIN)/python benchmarks/rounds.py
+	$(BIN)/python benchmarks/peers/run.py --peers maxfl maxfl-appeal numpy --workloads mlp mlp-evaluated
 	$(BIN)/python benchmarks/methods.py
+
+# Makes an environment for each peer (PyTorch is several GB), then about 20 minutes on two cores.
+# Alone on the machine; EMNIST is read from MAXFL_DATA.
+bench-peers: $(VENV)/installed-dev
+	$(BIN)/python benchmarks/peers/run.py
 
 $(VENV)/created:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "maxfl needs Python 3.11 or newer")'

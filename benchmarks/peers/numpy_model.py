@@ -1,14 +1,35 @@
 """Both models in plain NumPy, forward and backward by hand, written for speed."""
 
+import os
 from typing import Any, NamedTuple
 
 import numpy as np
+import pool
 from numpy.typing import NDArray
 from task import Floats, Task
 
 CHUNK = 2048
 """Samples of a product when a model is evaluated."""
 CNN_CHUNK = 100
+
+
+class Loop:
+    """One process of the loop, for `pool.Pool`."""
+
+    def __init__(self, task: Task) -> None:
+        self.task, self.rng = task, np.random.default_rng(os.getpid())
+
+    def train(self, params: Floats, client: int) -> Floats:
+        """Parameters after τ steps."""
+        own = params.copy()
+        train(self.task, self.rng, pool.unflat(own, self.task.start), client)
+        return own
+
+    def evaluate(self, params: Floats, split: int, rows: slice) -> tuple[Floats, Floats]:
+        """Loss and correctness of samples."""
+        samples = (self.task.train, self.task.test)[split]
+        own = pool.unflat(params, self.task.start)
+        return evaluate(self.task, own, samples.x[rows], samples.y[rows])
 
 
 def train(task: Task, rng: np.random.Generator, params: list[Floats], client: int) -> None:

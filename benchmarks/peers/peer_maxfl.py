@@ -64,11 +64,12 @@ def _simulation(task: Task, method: maxfl.Algorithm) -> maxfl.Simulation:
     )
     # A fixed requirement needs no solo training, and weighs clients by the same operations.
     return maxfl.Simulation(
-        _federation(task), _model(task), method, training, requirement=maxfl.fixed(0.5)
+        federation(task), _model(task), method, training, requirement=maxfl.fixed(0.5)
     )
 
 
-def _federation(task: Task) -> maxfl.Federation:
+def federation(task: Task) -> maxfl.Federation:
+    """The clients of a task."""
     train, test = (
         maxfl.Samples(np.array(s.x), np.array(s.y), s.offsets.astype(np.int32))
         for s in (task.train, task.test)
@@ -95,11 +96,11 @@ def _seen(evaluation: Any) -> Floats:
 
 def _compile(task: Task) -> Outcome:
     """Seconds until the first block of a run with all defaults, less those of a second such run."""
-    federation, model = _federation(task), _model(task)
+    clients, model = federation(task), _model(task)
 
     def until_first_block() -> float:
         began = time.perf_counter()
-        made = maxfl.Simulation(federation, model, maxfl.maxfl(), maxfl.Training())
+        made = maxfl.Simulation(clients, model, maxfl.maxfl(), maxfl.Training())
         jax.block_until_ready(next(made.blocks(made.prepare(), made.start())))
         return time.perf_counter() - began
 

@@ -7,28 +7,9 @@ for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = "1"
 
 import numpy as np  # noqa: E402
-import numpy_model  # noqa: E402
 import pool  # noqa: E402
-from task import Floats, Outcome, Task, cores, main, timed  # noqa: E402
-
-
-class Loop:
-    """One process of the loop."""
-
-    def __init__(self, task: Task) -> None:
-        self.task, self.rng = task, np.random.default_rng(os.getpid())
-
-    def train(self, params: Floats, client: int) -> Floats:
-        """Parameters after τ steps."""
-        own = params.copy()
-        numpy_model.train(self.task, self.rng, pool.unflat(own, self.task.start), client)
-        return own
-
-    def evaluate(self, params: Floats, split: int, rows: slice) -> tuple[Floats, Floats]:
-        """Loss and correctness of samples."""
-        samples = (self.task.train, self.task.test)[split]
-        own = pool.unflat(params, self.task.start)
-        return numpy_model.evaluate(self.task, own, samples.x[rows], samples.y[rows])
+from numpy_model import Loop  # noqa: E402
+from task import Outcome, Task, cores, main, timed  # noqa: E402
 
 
 def run(task: Task, variant: str, device: str) -> Outcome:  # noqa: ARG001

@@ -1,0 +1,94 @@
+"""The benchmark of the engine and its peers measures the same work, and its page is the run's."""
+
+from functools import partial
+from pathlib import Path
+
+import check
+import flops
+import jax
+import jax.numpy as jnp
+import jax_model
+import numpy as np
+import numpy_model
+import pool
+import pytest
+import table
+import task as tasks
+
+from maxfl.files import read_json
+
+ROOT = Path(__file__).parent.parent
+SHAPES = {
+    "mlp": [(784, 6), (6, 5), (5, 3)],
+    "cnn": [(3, 3, 1, 2), (3, 3, 2, 3), (75, 4), (4, 3)],
+}
+
+
+def made(model, evaluated=True, sizes=(9, 4, 6)):
+    rng = np.random.default_rng(0)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    y = rng.integers(0, 3, offsets[-1]).astype(np.int32)
+    x = rng.integers(0, 60, (len(y), 28, 28)) + 60 * y[:, None, None]  # brightness tells the label
+    samples = tasks.Samples(x.astype(np.uint8), y, offsets)
+    start = [rng.normal(size=s, scale=0.1) for w in SHAPES[model] for s in (w, w[-1:])]
+    start = [p.astype(np.float32) for p in start]
+    return tasks.Task(
+        "made", model, 2, 30, 5, 0.05, 0.2, 1, 5, evaluated, 90.0, 1 / 60, samples, samples, start
+    )
+
+
+@pytest.mark.parametrize("model", SHAPES)
+def test_gradients_by_hand_are_those_of_jax(model):
+    task = made(model)
+    x, y = task.decode(task.train.x), task.train.y
+
+    def loss(params):
+        logits = jax_model.apply(model, 0.0, params, x)
+        return -jnp.take_along_axis(jax.nn.log_softmax(logits), y[:, None], 1).mean()
+
+    theirs = jax.jit(jax.grad(loss))(task.start)
+    by_hand = {"mlp": numpy_model.mlp_gradient, "cnn": numpy_model.cnn_gradient}[model]
+    ours = by_hand(task.start, x, y, 0.0, np.random.default_rng(0))
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(a, b, atol=2e-6)
+
+
+def test_a_peer_is_held_to_what_it_trained_and_saw(tmp_path):
+    tasks.write(made("mlp"), tmp_path / "task")
+    task = tasks.read(tmp_path / "task")
+    loops = pool.Pool(task, 1, numpy_model.Loop)
+    assert len(tasks.timed(task, loops.one_round)) == task.rounds
+    save = partial(np.savez, tmp_path / "out.npz")
+    save(*loops.params(), seen=loops.seen())
+    assert check.check(task, tmp_path / "out.npz") == pytest.approx(
+        check.mean_loss(task, loops.params())
+    )
+    save(*loops.params(), seen=loops.seen() + np.float32(0.01))
+    with pytest.raises(check.WrongError, match=r"evaluation is off by up to 0\.01"):
+        check.check(task, tmp_path / "out.npz")
+    save(*task.start, seen=loops.seen())
+    with pytest.raises(check.WrongError, match="it trained to a loss of"):
+        check.check(task, tmp_path / "out.npz")
+    save(seen=loops.seen())
+    with pytest.raises(check.WrongError, match="no parameters"):
+        check.check(task, tmp_path / "out.npz")
+
+
+def test_operations_are_counted_by_formula():
+    task = made("mlp")
+    forward = 784 * 6 + 6 * 5 + 5 * 3
+    assert flops.evaluation(task) == 2 * forward * 2 * 19
+    assert flops.training(task) == 2 * (3 * forward - 784 * 6) * 2 * 30 * 5
+    convolutions = [26 * 26 * 9 * 2, 11 * 11 * 9 * 2 * 3]
+    assert flops.products(made("cnn").start) == [*convolutions, 75 * 4, 4 * 3]
+
+
+def test_the_performance_page_shows_the_run_that_is_kept():
+    results = read_json(ROOT / "benchmarks/results/peers.json")
+    page = (ROOT / "docs/performance.md").read_text(encoding="utf-8")
+    assert table.filled(page, results) == page
+    assert not results["partial"]
+    for own in results["workloads"].values():
+        if "missing" not in own:
+            ours = own["peers"]["maxfl"]
+            assert f"| {ours['ms']:.1f} (1.00) |" in page
