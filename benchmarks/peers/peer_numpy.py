@@ -6,10 +6,10 @@ import os
 for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = "1"
 
-import numpy as np  # noqa: E402
-import pool  # noqa: E402
-from numpy_model import Loop  # noqa: E402
-from task import Outcome, Task, cores, main, timed  # noqa: E402
+import numpy as np
+import pool
+from numpy_model import Loop
+from task import Outcome, Task, cores, main, timed
 
 
 def run(task: Task, variant: str, device: str) -> Outcome:  # noqa: ARG001

@@ -18,29 +18,29 @@ if DISTRIBUTED in sys.argv and "LOCAL_RANK" not in os.environ:
     runpy.run_module("torch.distributed.run", run_name="__main__")
     sys.exit()
 
-import itertools  # noqa: E402
-import time  # noqa: E402
-from collections.abc import Iterator  # noqa: E402
-from importlib.metadata import version  # noqa: E402
-from typing import Any  # noqa: E402
+import itertools
+import time
+from collections.abc import Iterator
+from importlib.metadata import version
+from typing import Any
 
-import numpy as np  # noqa: E402
-import torch  # noqa: E402
-import torch.nn.functional as F  # noqa: E402, N812
-from pfl.aggregate.simulate import SimulatedBackend  # noqa: E402
-from pfl.aggregate.weighting import WeightByDatapoints  # noqa: E402
-from pfl.algorithm.base import NNAlgorithmParams  # noqa: E402
-from pfl.algorithm.federated_averaging import FederatedAveraging  # noqa: E402
-from pfl.callback.base import TrainingProcessCallback  # noqa: E402
-from pfl.data.dataset import Dataset  # noqa: E402
-from pfl.data.federated_dataset import FederatedDataset  # noqa: E402
-from pfl.data.sampling import get_user_sampler  # noqa: E402
-from pfl.hyperparam.base import NNTrainHyperParams  # noqa: E402
-from pfl.internal.ops import pytorch_ops  # noqa: E402
-from pfl.metrics import Metrics, StringMetricName, Weighted  # noqa: E402
-from pfl.model.pytorch import PyTorchModel  # noqa: E402
-from task import Floats, Outcome, Samples, Task, cores, main  # noqa: E402
-from torch_model import apply, inputs, to_numpy, to_torch  # noqa: E402
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812
+from pfl.aggregate.simulate import SimulatedBackend
+from pfl.aggregate.weighting import WeightByDatapoints
+from pfl.algorithm.base import NNAlgorithmParams
+from pfl.algorithm.federated_averaging import FederatedAveraging
+from pfl.callback.base import TrainingProcessCallback
+from pfl.data.dataset import Dataset
+from pfl.data.federated_dataset import FederatedDataset
+from pfl.data.sampling import get_user_sampler
+from pfl.hyperparam.base import NNTrainHyperParams
+from pfl.internal.ops import pytorch_ops
+from pfl.metrics import Metrics, StringMetricName, Weighted
+from pfl.model.pytorch import PyTorchModel
+from task import Floats, Outcome, Samples, Task, cores, main
+from torch_model import apply, inputs, to_numpy, to_torch
 
 
 class Net(torch.nn.Module):
