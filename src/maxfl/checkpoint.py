@@ -15,6 +15,8 @@ from safetensors import SafetensorError
 
 from maxfl.errors import InputError
 from maxfl.files import digest, from_tensors, to_tensors, write_whole
+from maxfl.nested import differences
+from maxfl.processes import first, lead, share, together
 from maxfl.requirement import Solo, Thresholds
 from maxfl.simulation import Block, Prepared, Simulation
 from maxfl.spec import Asked, Evaluation, Personal, State
@@ -75,20 +77,24 @@ class Checkpoint:
             )
         return saved
 
+    def shared(self, simulation: Simulation) -> Saved | None:
+        """What the checkpoint of process 0 holds, if there is one, in every process."""
+        saved = None
+        with together():
+            if first() and self.exists:
+                saved = self.load(simulation)
+        blocks = lead(lambda: None if saved is None else len(saved.blocks))
+        return None if blocks is None else share(saved, _like(simulation, blocks))
+
     def _restore(self, index: dict[str, Any], simulation: Simulation) -> Saved:
         contents = {name: self._read(name, sha) for name, sha in index["files"].items()}
         self._files = index["files"]
-        leaf: Any = 0
-        personal = Personal(leaf, leaf, leaf) if simulation.personal else ()
-        evaluation = Evaluation(leaf, leaf, leaf, leaf, leaf, personal)
-        like_block = Block(0, evaluation, Asked(leaf, leaf, leaf, leaf))
-        like_prepared = Prepared(Solo(0, 0, 0), Thresholds(0, 0))
-        like_state = simulation.state_shape()
         done = index["blocks"]
+        prepared, state, blocks = _like(simulation, done)
         return Saved(
-            from_tensors(contents["prepared"], like_prepared),
-            from_tensors(contents[f"state-{done:05d}"], like_state),
-            [from_tensors(contents[f"block-{n:05d}"], like_block) for n in range(1, done + 1)],
+            from_tensors(contents["prepared"], prepared),
+            from_tensors(contents[f"state-{done:05d}"], state),
+            [from_tensors(contents[f"block-{n:05d}"], like) for n, like in enumerate(blocks, 1)],
         )
 
     def remove(self) -> None:
@@ -146,17 +152,11 @@ class Checkpoint:
         )
 
 
-def differences(there: Any, here: Any, path: str = "") -> list[str]:
-    """What differs between two nested descriptions, in words."""
-    if isinstance(there, dict) and isinstance(here, dict):
-        keys = list(dict.fromkeys([*here, *there]))
-        nested = [
-            differences(there.get(k), here.get(k), f"{path}.{k}" if path else k) for k in keys
-        ]
-        return [line for lines in nested for line in lines]
-    return [] if there == here else [f"{path} ({_short(there)} there, {_short(here)} here)"]
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+def _like(simulation: Simulation, blocks: int) -> Saved:
+    """The structure of a checkpoint after so many blocks."""
+    leaf: Any = 0
+    personal = Personal(leaf, leaf, leaf) if simulation.personal else ()
+    evaluation = Evaluation(leaf, leaf, leaf, leaf, leaf, personal)
+    block = Block(0, evaluation, Asked(leaf, leaf, leaf, leaf))
+    prepared = Prepared(Solo(0, 0, 0), Thresholds(0, 0))
+    return Saved(prepared, simulation.state_shape(), [block] * blocks)

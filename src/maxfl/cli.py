@@ -4,7 +4,7 @@ import os
 import sys
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import jax
 import typer
@@ -19,10 +19,12 @@ from maxfl.experiment import build
 from maxfl.files import read_json
 from maxfl.folders import SUMMARY, user_cache
 from maxfl.layout import use_all_cores
+from maxfl.meeting import TIMEOUT, join
+from maxfl.processes import LostError, SharedError, first, in_turn, several, together
 from maxfl.report_command import report_command, watch_command
 from maxfl.runs import run
 from maxfl.sweep import expand, refuse_swept, run_sweep, sweep_tables
-from maxfl.terminal import announce, bars, console, errors, resumable, show_summary
+from maxfl.terminal import announce, bars, console, errors, hush, resumable, show_summary
 from maxfl.trackers import opener
 
 app = typer.Typer(
@@ -47,6 +49,25 @@ Track = Annotated[
         "--track", metavar="NAME",
         help="Also send metrics to tensorboard, mlflow or wandb (repeatable).",
     ),
+]  # fmt: skip
+
+Coordinator = Annotated[
+    str | None,
+    typer.Option(
+        "--coordinator",
+        metavar="HOST:PORT",
+        help="One of several processes, each with this command: where process 0 is found.",
+    ),
+]
+Processes = Annotated[int | None, typer.Option("--processes", help="How many there are.")]
+Process = Annotated[int | None, typer.Option("--process", help="Which one this is, from 0.")]
+Distributed = Annotated[
+    bool,
+    typer.Option("--distributed", help="One of several processes that Slurm or MPI started."),
+]
+Timeout = Annotated[
+    float,
+    typer.Option("--timeout", help="Seconds to wait for the other processes, or for their signs."),
 ]  # fmt: skip
 
 app.command("report")(report_command)
@@ -82,20 +103,28 @@ def run_command(
     out: Out = None,
     resume: Resume = False,
     track: Track = None,
+    coordinator: Coordinator = None,
+    processes: Processes = None,
+    process: Process = None,
+    distributed: Distributed = False,
+    timeout: Timeout = TIMEOUT,
 ) -> None:
     """Train one federation as a TOML file says.
 
     Example: maxfl run examples/opt-out.toml --set seed=3 --out runs/seed-3
     """
-    raw, where, _ = read_settings(config, setting)
-    if "sweep" in raw:
-        raise InputError(f"{config} has a table [sweep]: use maxfl sweep")
-    checked = validate(raw, where)
-    note_unused([checked])
-    data_command.fetch_data([checked.data])
-    trackers = [opener(name) for name in track or []]
+    _join(coordinator, processes, process, distributed, timeout)
+    with together():
+        raw, where, _ = read_settings(config, setting)
+        if "sweep" in raw:
+            raise InputError(f"{config} has a table [sweep]: use maxfl sweep")
+        checked = validate(raw, where)
+        note_unused([checked])
+    in_turn(lambda: data_command.fetch_data([checked.data]))
     folder = out or Path("runs") / config.stem
-    simulation = build([checked])
+    with together():
+        trackers = [opener(name) for name in track or []]
+        simulation = build([checked])
     with resumable(folder), bars("starting") as shown:
         settings = checked.model_dump(mode="json")
         run(
@@ -126,20 +155,27 @@ def sweep_command(
     ] = None,
     resume: Resume = False,
     track: Track = None,
+    coordinator: Coordinator = None,
+    processes: Processes = None,
+    process: Process = None,
+    distributed: Distributed = False,
+    timeout: Timeout = TIMEOUT,
 ) -> None:
     """Train every combination of the lists in a file's sweep table, many at once.
 
     Example: maxfl sweep examples/opt-out.toml --over "seed=[0,1,2]"
     """
-    raw, where, changes = read_settings(config, setting)
-    for text in over or []:
-        key, choices = parse_setting(text, "--over")
-        raw["sweep"] = [override(table, key, choices) for table in sweep_tables(raw, where)]
-    grid = expand(raw, where)
-    refuse_swept(grid, changes)
-    note_unused(grid.configs)
-    data_command.fetch_data([config.data for config in grid.configs])
-    trackers = [opener(name) for name in track or []]
+    _join(coordinator, processes, process, distributed, timeout)
+    with together():
+        raw, where, changes = read_settings(config, setting)
+        for text in over or []:
+            key, choices = parse_setting(text, "--over")
+            raw["sweep"] = [override(table, key, choices) for table in sweep_tables(raw, where)]
+        grid = expand(raw, where)
+        refuse_swept(grid, changes)
+        note_unused(grid.configs)
+        trackers = [opener(name) for name in track or []]
+    in_turn(lambda: data_command.fetch_data([config.data for config in grid.configs]))
     folder = out or Path("runs") / f"{config.stem}-sweep"
     with resumable(folder), bars("starting") as shown:
         run_sweep(
@@ -174,11 +210,44 @@ def main() -> None:
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
     try:
         app()
-    except InputError as error:
+    except (InputError, LostError) as error:
+        hush(False)
         errors.print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
-        sys.exit(2)
+        _end(2, alone=not isinstance(error, SharedError))
+    except SystemExit as end:
+        if end.code:
+            _end(end.code, alone=True)
+        raise
+
+
+def _join(
+    coordinator: str | None,
+    processes: int | None,
+    process: int | None,
+    distributed: bool,
+    timeout: float,
+) -> None:
+    """Join the others, if there are any; all but process 0 work without a word."""
+    if distributed:
+        join(timeout=timeout)
+    elif (coordinator, processes, process) != (None, None, None):
+        join(coordinator, processes, process, timeout=timeout)
+    hush(not first())
+
+
+def _end(code: Any, *, alone: bool) -> None:
+    """End with an error. One that the others do not know of ends this process at once.
+
+    Otherwise JAX would wait for them, and they for us.
+    """
+    if several() and alone:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code if isinstance(code, int) else 1)
+    sys.exit(code)
 
 
 def _show(folder: Path, title: str) -> None:
-    show_summary(read_json(folder / SUMMARY)["configurations"], title)
-    console.print(f"Results: {folder}", soft_wrap=True)
+    if first():
+        show_summary(read_json(folder / SUMMARY)["configurations"], title)
+        console.print(f"Results: {folder}", soft_wrap=True)

@@ -13,6 +13,7 @@ from maxfl.federation import Federation
 from maxfl.layout import Rows
 from maxfl.local import batch_gradient, decode, sample_losses
 from maxfl.model import Model
+from maxfl.processes import group
 from maxfl.spec import Evaluation, Personal
 
 ROOM = 0.7
@@ -80,7 +81,12 @@ def fits(own: Footprint, cohort: int, free: int) -> Fits:
 
 
 def free_bytes(device: Any) -> int:
-    """Memory that is free on a device; for a CPU, all that the machine has."""
+    """Memory that is free on a device; for a CPU, all that the machine has.
+
+    Of several processes, what is free on the fullest device of all: they must decide alike.
+    """
+    if (agreed := group().free) is not None:
+        return agreed
     stats = device.memory_stats() if device.platform != "cpu" else None
     if stats:
         return int(stats["bytes_limit"] - stats["bytes_in_use"])

@@ -45,7 +45,12 @@ class Layout(NamedTuple):
 
 
 def use_all_cores() -> None:
-    """Let JAX see one device per CPU core. Call it before JAX computes anything."""
+    """Let JAX see one device per CPU core, or as many as the variable JAX_NUM_CPU_DEVICES says.
+
+    Call it before JAX computes anything.
+    """
+    if "JAX_NUM_CPU_DEVICES" in os.environ:  # JAX reads it by itself
+        return
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     jax.config.update("jax_num_cpu_devices", cores or 1)
 
@@ -78,8 +83,14 @@ def layout(
 ) -> Layout:
     """Choose a layout.
 
-    Configurations are spread over the devices where that leaves no more of them idle than
-    spreading the clients does.
+    The devices form a grid, configurations along one side and clients along the other. Sums over
+    clients cross the devices of a row in every round, configurations never meet. So, in this order:
+
+    1. the clients of a configuration stay within one process, wherever the devices can be cut so;
+    2. the fewest turns: ⌈configurations / rows⌉ · ⌈clients / columns⌉;
+    3. the most rows.
+
+    There are never more rows than configurations, and devices are taken process by process.
 
     On a CPU each core works through its share one after another, which keeps one model's weights
     in its cache and measured faster than batches; an accelerator takes as many as there are.
@@ -93,10 +104,7 @@ def layout(
         most: Configurations and clients that fit into its memory at once.
     """
     devices = jax.devices() if devices is None else devices
-    n = len(devices)
-    by_sweep = configurations >= n and _idle(configurations, n) <= _idle(clients, n)
-    shape = (n, 1) if by_sweep else (1, n)
-    mesh = jax.sharding.Mesh(np.array(devices).reshape(shape), (SWEEP, CLIENT))
+    mesh = jax.sharding.Mesh(_grid(configurations, clients, devices), (SWEEP, CLIENT))
     at_once = most_at_once(devices) if at_once is None else at_once
     most = (configurations, clients) if most is None else most
     return Layout(
@@ -107,7 +115,16 @@ def layout(
     )
 
 
-def _idle(items: int, devices: int) -> float:
-    """Share of the devices' turns that have nothing to do."""
-    turns = -(-items // devices)
-    return 1 - items / (turns * devices)
+def _grid(configurations: int, clients: int, devices: list[Any]) -> Any:
+    """Devices [rows, columns]: rows share out configurations, columns clients."""
+    ordered = np.array(sorted(devices, key=lambda device: (device.process_index, device.id)))
+    owner = np.array([device.process_index for device in ordered])
+    n = len(ordered)
+
+    def cost(rows: int) -> tuple[bool, int, int]:
+        owners, columns = owner.reshape(rows, -1), n // rows
+        crosses = bool((owners != owners[:, :1]).any())
+        return crosses, -(-configurations // rows) * -(-clients // columns), -rows
+
+    shapes = [rows for rows in range(1, min(n, configurations) + 1) if n % rows == 0]
+    return ordered.reshape(min(shapes, key=cost), -1)

@@ -68,12 +68,12 @@ def read_state(folder: Path) -> State:
 
 
 class Live:
-    """The progress file of a run folder."""
+    """The progress file of a run folder; without a folder, nothing is written."""
 
     def __init__(
-        self, folder: Path, values: Sequence[Mapping[str, Any]], inner: Progress | None
+        self, folder: Path | None, values: Sequence[Mapping[str, Any]], inner: Progress | None
     ) -> None:
-        self._path, self._inner = folder / PROGRESS, inner
+        self._path, self._inner = folder and folder / PROGRESS, inner
         now = time.time()
         self.state = State(
             os.getpid(), socket.gethostname(), now, now, [dict(chosen) for chosen in values]
@@ -119,11 +119,13 @@ class Live:
 
     def remove(self) -> None:
         """The run is finished."""
-        self._path.unlink(missing_ok=True)
+        if self._path:
+            self._path.unlink(missing_ok=True)
 
     def _write(self) -> None:
         self.state = self.state._replace(at=time.time())
-        write_json(self._path, self.state._asdict())
+        if self._path:
+            write_json(self._path, self.state._asdict())
 
 
 def _number(value: Any) -> float | None:

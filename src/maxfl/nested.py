@@ -11,3 +11,24 @@ def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         name = f"{prefix}{key}"
         flat |= flatten(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
     return flat
+
+
+def differences(
+    there: Any, here: Any, path: str = "", names: tuple[str, str] = ("there", "here")
+) -> list[str]:
+    """What differs between two nested descriptions, in words."""
+    if isinstance(there, dict) and isinstance(here, dict):
+        keys = list(dict.fromkeys([*here, *there]))
+        nested = [
+            differences(there.get(k), here.get(k), f"{path}.{k}" if path else k, names)
+            for k in keys
+        ]
+        return [line for lines in nested for line in lines]
+    if there == here:
+        return []
+    return [f"{path} ({_short(there)} {names[0]}, {_short(here)} {names[1]})"]
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

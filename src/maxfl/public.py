@@ -26,6 +26,7 @@ from maxfl.errors import InputError
 from maxfl.federation import Decoding, Federation, Samples
 from maxfl.history import History
 from maxfl.layout import use_all_cores
+from maxfl.meeting import join
 from maxfl.model import Model, mlp
 from maxfl.participation import decline, everyone, opt_out
 from maxfl.plan import Training
@@ -56,6 +57,7 @@ __all__ = [
     "fedprox",
     "fixed",
     "from_flwr_datasets",
+    "join",
     "maxfl",
     "maxfl_annealed",
     "maxfl_exponential",

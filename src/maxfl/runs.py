@@ -19,7 +19,8 @@ import platform
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -28,13 +29,15 @@ import jax
 import numpy as np
 
 from maxfl import tables
-from maxfl.checkpoint import Checkpoint, differences
+from maxfl.checkpoint import Checkpoint
 from maxfl.errors import InputError
 from maxfl.files import read_json, to_tensors, write_json, write_whole
 from maxfl.folders import CARD, EXPERIMENT, MODEL, PARTITION, SUMMARY, TABLES
 from maxfl.following import Following
 from maxfl.history import History
 from maxfl.live import Live
+from maxfl.nested import differences
+from maxfl.processes import first, group, lead
 from maxfl.report.card import cards
 from maxfl.report.source import read
 from maxfl.requirement import SoloResults
@@ -56,6 +59,8 @@ def run(
     trackers: Sequence[Opener] = (),
 ) -> Path:
     """Train in a folder and write the results there.
+
+    Of several processes (``maxfl.join``), process 0 alone uses the folder and the trackers.
 
     Args:
         simulation: What to run.
@@ -84,30 +89,23 @@ def run(
     description = simulation.describe()
     if config is not None:  # first, so that what differs is named as the user wrote it
         description = {"config": config, **description}
+    simulation.agree(description)
     checkpoint = Checkpoint(folder / "checkpoint", description)
     with claimed(folder, description, resume=resume, results=(*TABLES, MODEL)) as finished:
-        live = Live(folder, values, progress)
+        live = Live(folder if first() else None, values, progress)
         if not finished:
             began = time.monotonic()
-            following = Following(live, _told(folder, numbers, values, config), trackers)
+            told = _told(folder, numbers, values, config)
+            following = Following(live, told, trackers if first() else ())
             with live.telling():
                 history = _train(simulation, checkpoint, live, known, following)
-            _write_results(folder, simulation, history, numbers, values)
-            write_json(
-                folder / SUMMARY,
-                {
-                    **machine(),
-                    "seconds": round(time.monotonic() - began, 3),
-                    "rounds": simulation.training.rounds,
-                    "configurations": summarise(history, values, simulation.federation.about),
-                },
-            )
+            lead(lambda: _write_results(folder, simulation, history, numbers, values, began))
         elif progress:
             progress("rounds", simulation.training.rounds, simulation.training.rounds)
-        # Also of a finished run, which may have been killed just before.
-        checkpoint.remove()
-        live.remove()
-        write_card(folder)
+        if first():  # also of a finished run, which may have been killed just before
+            checkpoint.remove()
+            live.remove()
+            write_card(folder)
     return folder
 
 
@@ -122,8 +120,18 @@ def claimed(
 ) -> Iterator[bool]:
     """Hold the folder for this experiment alone, or refuse. Gives whether it is finished.
 
-    It is finished once its ``last`` file is there, and then holds the ``results`` too.
+    It is finished once its ``last`` file is there, and then holds the ``results`` too. Of several
+    processes, process 0 holds the folder, and the others learn what it found there.
     """
+    with ExitStack() as stack:
+        held = partial(_held, folder, description, resume=resume, results=results, last=last)
+        yield lead(lambda: stack.enter_context(held()))
+
+
+@contextmanager
+def _held(
+    folder: Path, description: dict[str, Any], *, resume: bool, results: Sequence[str], last: str
+) -> Iterator[bool]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         held = os.open(folder, os.O_RDONLY)
@@ -192,12 +200,13 @@ def _claim(
 
 def machine() -> dict[str, Any]:
     """Versions and hardware that a result was made with."""
-    device = jax.devices()[0]
+    device, processes = jax.devices()[0], group().size
+    where = platform.machine() + (f", {processes} processes" if processes > 1 else "")
     return {
         "maxfl": version("maxfl"),
         "jax": jax.__version__,
         "python": platform.python_version(),
-        "device": f"{len(jax.devices())} x {device.device_kind} ({platform.machine()})",
+        "device": f"{len(jax.devices())} x {device.device_kind} ({where})",
     }
 
 
@@ -220,23 +229,25 @@ def _train(
     following: Following,
 ) -> History:
     """All blocks, from the start or from the checkpoint."""
-    if checkpoint.exists:
-        prepared, state, blocks = checkpoint.load(simulation)
+    saved = checkpoint.shared(simulation)
+    if saved:
+        prepared, state, blocks = saved
         done = int(blocks[-1].rounds[-1]) if blocks else 0
         live.report("resumed", done, simulation.training.rounds)
     else:
-        state, blocks, done = simulation.start(), [], 0
+        state, blocks = simulation.start(), []
         prepared = simulation.prepare(live.report, known)
-        checkpoint.save_start(prepared, state)
+        lead(lambda: checkpoint.save_start(prepared, state))
     with following.opened():
         for block in blocks:
             live.measured(simulation.history(prepared, [block], state))
         for now, block in simulation.blocks(prepared, state, done=len(blocks)):
-            state = now
+            state = simulation.fetch(now)
             blocks.append(block)
             # First told, then saved: whoever is cut off in between is told twice, never not at all.
             following.measured(simulation.history(prepared, [block], state))
-            checkpoint.save_block(len(blocks), block, state)
+            if first():
+                checkpoint.save_block(len(blocks), block, state)
             live.report("rounds", int(block.rounds[-1]), simulation.training.rounds)
     return simulation.history(prepared, blocks, state)
 
@@ -257,7 +268,9 @@ def _write_results(
     history: History,
     numbers: Sequence[int],
     values: Sequence[dict[str, Any]],
+    began: float,
 ) -> None:
+    """Every file of a finished run; the summary last."""
     fed = simulation.federation
     seeds = np.broadcast_to(np.asarray(simulation.plan.seed), len(numbers))
     contents = (
@@ -275,3 +288,12 @@ def _write_results(
         params = jax.tree.map(lambda a: a[0], params)
     names = {"configurations": ",".join(map(str, numbers))}
     write_whole(folder / MODEL, to_tensors(params, names))
+    write_json(
+        folder / SUMMARY,
+        {
+            **machine(),
+            "seconds": round(time.monotonic() - began, 3),
+            "rounds": simulation.training.rounds,
+            "configurations": summarise(history, values, fed.about),
+        },
+    )

@@ -1,5 +1,6 @@
 """The engine's host side: check everything first, then run block after block."""
 
+import platform
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ from maxfl.model import Model
 from maxfl.optimisers import Optimiser, sgd
 from maxfl.participation import Participation, everyone
 from maxfl.plan import Plan, Training
+from maxfl.processes import agree, attached, fetch, place, several
 from maxfl.program import SKIP, run_block, start, train_alone
 from maxfl.requirement import Requirement, Solo, SoloResults, Thresholds, solo, thresholds
 from maxfl.robust import Robust
@@ -119,6 +121,8 @@ class Simulation:
         largest = int(np.max(training.batch_size))
         masks = bool(np.min(training.batch_size) < largest)
         devices = jax.devices() if devices is None else devices
+        if not several() and any(d.process_index != jax.process_index() for d in devices):
+            raise InputError("there are several processes: call maxfl.join() in all of them first")
         at_once = most_at_once(devices) if at_once is None else at_once
         self._rows = rows_at_once(federation.train_sizes, devices)
 
@@ -171,7 +175,11 @@ class Simulation:
     def everywhere(self, arrays: Any) -> Any:
         """Arrays on every device."""
         mesh, alike = self.spec.layout.mesh, jax.sharding.PartitionSpec()
-        return jax.device_put(arrays, jax.sharding.NamedSharding(mesh, alike))
+        return place(arrays, jax.sharding.NamedSharding(mesh, alike))
+
+    def fetch(self, tree: Any) -> Any:
+        """Arrays on the devices as host arrays, in every process."""
+        return fetch(tree, self.spec.layout.mesh)
 
     @cached_property
     def footprint(self) -> Footprint:
@@ -246,8 +254,9 @@ class Simulation:
         chunks = []
         for begin in range(0, clients, width):
             chunk = np.minimum(np.arange(begin, begin + width, dtype=np.int32), clients - 1)
-            results = train_alone(self.alone, self._data, *own, chunk)
-            chunks.append(jax.tree.map(np.asarray, results))
+            with attached():
+                results = train_alone(self.alone, self._data, *own, chunk)
+            chunks.append(self.fetch(results))
             if progress:
                 progress("solo training", min(begin + width, clients), clients)
         return jax.tree.map(lambda *parts: np.concatenate(parts, axis=1)[0, :clients], *chunks)
@@ -288,21 +297,22 @@ class Simulation:
         # Laid out as the program returns it, or the second block would compile the program anew.
         each = jax.sharding.PartitionSpec(SWEEP)
         where = jax.sharding.NamedSharding(self.spec.layout.mesh, each)
-        state = jax.device_put(jax.tree.map(self._wide_rows, state), where)
+        state = place(jax.tree.map(self._wide_rows, state), where)
         for plan in self._plans()[done:]:
             rounds = np.array([n for _, n in plan if n != SKIP])
             first = plan[0][0]
             lengths = np.array([n for _, n in plan], np.int32)
             after = (first + int(rounds.sum())) * self.spec.cohort
-            memory = grown(state.memory, rows_needed(after, self.spec.seen))
-            state = state._replace(memory=jax.device_put(memory, where))
-            state, asked, evaluation = run_block(
-                *(self.spec, self._data, self.numbers, rho, self.lies, state),
-                *(np.int32(first), lengths),
-            )
-            # Without the padding, so that a run can go on with another number of devices.
-            narrow = jax.tree.map(lambda a: a[: self.configurations], state)
-            yield narrow, self._block(first, rounds, asked, evaluation)
+            with attached():
+                memory = grown(state.memory, rows_needed(after, self.spec.seen))
+                state = state._replace(memory=place(memory, where))
+                state, asked, evaluation = run_block(
+                    *(self.spec, self._data, self.numbers, rho, self.lies, state),
+                    *(np.int32(first), lengths),
+                )
+                # Without the padding, so that a run can go on with another number of devices.
+                narrow = jax.tree.map(lambda a: a[: self.configurations], state)
+            yield narrow, self._block(first, rounds, *self.fetch((asked, evaluation)))
 
     def history(self, prepared: Prepared, blocks: Iterable[Block], state: State) -> History:
         """Put the blocks of a run together."""
@@ -319,12 +329,19 @@ class Simulation:
             solo=prepared.solo,
             thresholds=prepared.thresholds,
             lies=self._narrow(self.lies),
-            params=jax.tree.map(self._narrow, state.server.params),
+            params=jax.tree.map(self._narrow, self.fetch(state.server.params)),
         )
 
     def describe(self) -> dict[str, Any]:
         """Everything that a result depends on, as plain data."""
         return describe(self.plan)
+
+    def agree(self, description: dict[str, Any]) -> None:
+        """Refuse to go on unless every process runs what is described, on devices of one kind."""
+        mesh, *at_once = self.spec.layout
+        hardware = f"{jax.local_devices()[0].device_kind}, {platform.machine()}"
+        layout = {"devices": list(mesh.devices.shape), "at_once": at_once, "hardware": hardware}
+        agree({**description, "layout": layout})
 
     def _plans(self) -> list[list[tuple[int, int]]]:
         """Blocks of periods (rounds done before, rounds to do); the first period does none."""
@@ -337,7 +354,7 @@ class Simulation:
         return blocks
 
     def _block(self, first: int, rounds: Any, asked: Asked, evaluation: Evaluation) -> Block:
-        """Fetch a block's results, without what padding and unused room added."""
+        """A block's results, without what padding and unused room added."""
         used = np.concatenate([np.arange(n) + p * self.spec.period for p, n in enumerate(rounds)])
 
         def every_round(a: Any) -> Any:
@@ -358,7 +375,7 @@ class Simulation:
         return rows[np.minimum(np.arange(self._width), self.configurations - 1)]
 
     def _narrow(self, a: Any) -> Any:
-        return np.asarray(a)[: self.configurations]
+        return a[: self.configurations]
 
 
 def simulate(
@@ -376,6 +393,8 @@ def simulate(
     tuning, seed, devices, at_once.
     """
     simulation = Simulation(federation, model, algorithm, training, **options)
+    if several():
+        simulation.agree(simulation.describe())
     state, blocks = simulation.start(), []
     prepared = simulation.prepare(progress)
     for now, block in simulation.blocks(prepared, state):

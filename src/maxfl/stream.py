@@ -27,6 +27,7 @@ from maxfl.memory import Memory
 from maxfl.model import Model
 from maxfl.participation import Rule, sample
 from maxfl.plan import Training
+from maxfl.processes import several
 from maxfl.program import look, run_cohort, train_alone
 from maxfl.randomness import Purpose, key
 from maxfl.requirement import Solo, Thresholds, thresholds
@@ -93,6 +94,8 @@ def stream(
 
 def _check(own: Simulation, panel: int) -> None:
     check_count("panel", panel, least=1)
+    if several():
+        raise InputError("a stream is one process's work: run it without maxfl.join()")
     if own.configurations > 1:
         raise InputError("a stream has one configuration: run a sweep's one after another")
     if own.plan.participation.rule is Rule.OPT_OUT:

@@ -17,6 +17,7 @@ from maxfl.files import read_json, write_json, write_whole
 from maxfl.folders import SUMMARY, TABLES
 from maxfl.footprint import free_bytes
 from maxfl.nested import flatten
+from maxfl.processes import agree, lead, several, together
 from maxfl.requirement import SoloResults
 from maxfl.runs import claimed, machine, run
 from maxfl.settings import RunConfig
@@ -112,11 +113,13 @@ def run_sweep(
     groups = group(grid.configs)
     # Built once beforehand, so that every mistake shows before the first training.
     settings = [config.model_dump(mode="json") for config in grid.configs]
-    plans = [_foresee(members) for members in groups]
+    with together():
+        plans = [_foresee(members) for members in groups]
     description = {
         "configurations": {str(number): config for number, config in enumerate(settings)},
         "groups": {str(g): plan.description for g, plan in enumerate(plans)},
     }
+    agree(description)
     with claimed(folder, description, resume=resume, results=TABLES) as finished:
         if not finished:
             largest = max(plan.bytes for plan in plans)
@@ -182,17 +185,24 @@ def _run_groups(
                 trackers=trackers,
             )
         except jax.errors.JaxRuntimeError as error:  # such as a device without memory
+            if several():  # the others are in the middle of this group, and can't be told
+                raise
             failed[g] = str(error).splitlines()[0]
 
     share_out(run_one, alike(groups), stop, largest)
     if failed:
         raise InputError(_lost(failed, groups, grid))
+    lead(lambda: _put_together(folder, places, groups))
+
+
+def _put_together(folder: Path, places: Sequence[Path], groups: Sequence[Group]) -> None:
+    """The tables and the summary of all groups."""
     entries: dict[int, Any] = {}
     for members, place in zip(groups, places, strict=True):
         summary = read_json(place / SUMMARY)
         entries.update(zip(members.numbers, summary["configurations"], strict=True))
     _merge(folder, places)
-    configurations = [entries[n] for n in range(len(grid.configs))]
+    configurations = [entries[n] for n in range(len(entries))]
     write_json(folder / SUMMARY, {**machine(), "configurations": configurations})
 
 

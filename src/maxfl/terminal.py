@@ -75,6 +75,11 @@ class Bars:
             errors.print(line, highlight=False)
 
 
+def hush(quiet: bool = True) -> None:
+    """Print nothing from here on, in processes that only work with another; or print again."""
+    console.quiet = errors.quiet = quiet
+
+
 def announce(line: str) -> None:
     """Say something about the work ahead."""
     errors.print(line, style="dim", highlight=False)
