@@ -228,11 +228,22 @@ def _join(
     timeout: float,
 ) -> None:
     """Join the others, if there are any; all but process 0 work without a word."""
-    if distributed:
-        join(timeout=timeout)
-    elif (coordinator, processes, process) != (None, None, None):
-        join(coordinator, processes, process, timeout=timeout)
+    asked = distributed, coordinator, processes, process
+    if asked == (False, None, None, None):
+        return
+    if distributed and asked != (True, None, None, None):
+        raise InputError("--distributed finds coordinator, processes and process by itself")
+    _keep_stdout()
+    join(coordinator, processes, process, timeout=timeout)
     hush(not first())
+
+
+def _keep_stdout() -> None:
+    """Keep standard output for what we print; what connects the processes would write there too."""
+    sys.stdout.flush()
+    sys.stdout = os.fdopen(os.dup(1), "w", encoding=sys.stdout.encoding)
+    with Path(os.devnull).open("w") as nothing:
+        os.dup2(nothing.fileno(), 1)
 
 
 def _end(code: Any, *, alone: bool) -> None:
