@@ -12,12 +12,13 @@ demo: $(VENV)/installed
 	$(BIN)/maxfl demo --out runs/demo --resume
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --ignore=tests/test_processes.py
 
-# What has heavy dependencies: Flower with real processes on loopback, trackers, partitioners.
+# What has heavy dependencies or starts several processes: Flower on loopback, JAX in two processes,
+# trackers, partitioners.
 test-more: $(VENV)/installed-more
 	$(BIN)/python -m pytest --numprocesses=0 tests/test_flower*.py tests/test_flwr_partitions.py \
-		tests/test_robust.py tests/test_trackers.py
+		tests/test_processes.py tests/test_robust.py tests/test_trackers.py
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

@@ -59,6 +59,15 @@ def test_number_of_devices_does_not_matter(small, dropout_model):
     assert_same(train(small, dropout_model), one, 1e-5)
 
 
+def test_configurations_on_devices_of_their_own_are_the_same_bits(small, dropout_model):
+    """Configurations never meet, so that no sum has another order; solo clients neither."""
+    options = {"method": maxfl.maxfl([0.5, 1.0]), "seed": [0, 4], "participation": maxfl.decline(3)}
+    one = train(small, dropout_model, devices=jax.devices()[:1], **options)
+    two = train(small, dropout_model, devices=jax.devices()[:2], **options)
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(two), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 def test_blocks_and_evaluations_do_not_change_the_model(small, dropout_model):
     one = train(small, dropout_model)
     other = train(small, dropout_model, training=TRAINING._replace(evaluate_every=1, block=2))

@@ -203,10 +203,21 @@ def wait_for(path, process, limit=120):
         time.sleep(0.02)
 
 
+@pytest.fixture(scope="module")
+def long(tmp_path_factory):
+    """A run whose end is far from its third block; what one process of two devices makes of it."""
+    place = tmp_path_factory.mktemp("long")
+    config, folder = place / "long.toml", place / "alone"
+    config.write_text(SETTINGS.format(rounds=400))
+    run = ["-c", "from maxfl.cli import main; main()", "run", config, "--out", folder]
+    ((status, _, err),) = all_of([run], devices=2)
+    assert status == 0, err
+    return config, results(folder)
+
+
 @pytest.mark.parametrize("killed", [0, 1])
-def test_a_killed_process_ends_the_other_and_the_run_goes_on(tmp_path, config, killed):
-    # So many rounds that it can't be finished before the signal.
-    config.write_text(SETTINGS.format(rounds=3000))
+def test_a_killed_process_ends_the_other_and_the_run_goes_on(tmp_path, long, killed):
+    config, whole = long
     folder, port = tmp_path / "run", free_port()
     arguments = ["run", config, "--out", folder]
     with (
@@ -231,15 +242,12 @@ def test_a_killed_process_ends_the_other_and_the_run_goes_on(tmp_path, config, k
     ends = all_of([command(p, *arguments, "--resume", port=port) for p in (0, 1)])
     assert [status for status, _, _ in ends] == [0, 0], ends
     assert "going on after round" in ends[0][2]
-    run = ["-c", "from maxfl.cli import main; main()", "run", config, "--out", tmp_path / "alone"]
-    ((status, _, err),) = all_of([run], devices=2)
-    assert status == 0, err
-    assert results(folder) == results(tmp_path / "alone")
+    assert results(folder) == whole
 
 
-def test_a_silent_process_ends_the_other(tmp_path, config):
+def test_a_silent_process_ends_the_other(tmp_path, long):
     """Stopped, not killed: no connection is closed, so only its missing signs tell."""
-    config.write_text(SETTINGS.format(rounds=3000))
+    config, _ = long
     folder, port = tmp_path / "run", free_port()
     arguments = ["run", config, "--out", folder]
     with (

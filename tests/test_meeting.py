@@ -1,0 +1,103 @@
+"""Processes that meet: whoever is missing, doubled or misled is named. No JAX is started here."""
+
+import socket
+import threading
+import time
+
+import pytest
+
+import maxfl
+from maxfl import meeting
+
+HOST = "127.0.0.1"
+
+
+@pytest.fixture
+def port():
+    with socket.socket() as door:
+        door.bind((HOST, 0))
+        return door.getsockname()[1]
+
+
+def in_threads(*calls):
+    """What each call says: its error, or None."""
+    said = [None] * len(calls)
+
+    def one(i, function, *arguments):
+        try:
+            function(*arguments)
+        except maxfl.InputError as error:
+            said[i] = str(error)
+
+    threads = [threading.Thread(target=one, args=(i, *call)) for i, call in enumerate(calls)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    return said
+
+
+def test_three_processes_meet_whoever_comes_first_and_the_port_is_free_again(port):
+    roll = (meeting._call_roll, HOST, port, 3, 10)
+    answers = [(meeting._answer, HOST, port, 3, p, 10) for p in (2, 1)]
+    assert in_threads(*answers, roll) == [None] * 3
+    socket.create_server((HOST, port), reuse_port=False).close()
+
+
+def test_somebody_elses_connection_does_not_count(port):
+    def stranger():
+        for words in (b"GET / HTTP/1.1\r\n\r\n", b"[]\n", b'{"process": []}\n'):
+            while True:
+                try:
+                    line = socket.create_connection((HOST, port), 5)
+                    break
+                except OSError:
+                    time.sleep(0.01)
+            with line:
+                line.sendall(words)
+
+    def late():
+        time.sleep(0.3)
+        meeting._answer(HOST, port, 2, 1, 10)
+
+    assert in_threads((meeting._call_roll, HOST, port, 2, 10), (stranger,), (late,)) == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("others", "words"),
+    [
+        ([(3, 1)], "process 2 of 3 has not come in 0.5 s"),
+        ([(3, 1), (3, 1)], "two processes have the number 1"),
+        ([(4, 1)], "process 1 was told of 4 processes, and process 0 of 3"),
+    ],
+)
+def test_who_is_wrong_is_told_to_all(port, others, words):
+    answers = [(meeting._answer, HOST, port, count, p, 5) for count, p in others]
+    told = in_threads((meeting._call_roll, HOST, port, 3, 0.5), *answers)
+    assert all(words in said for said in told)
+
+
+def test_process_0_that_is_not_there_or_can_not_listen(port):
+    with pytest.raises(maxfl.InputError, match=f"can't be reached at {HOST}:{port} for 0.3 s"):
+        meeting._answer(HOST, port, 2, 1, 0.3)
+    with (
+        socket.create_server((HOST, port)),
+        pytest.raises(maxfl.InputError, match="choose another port"),
+    ):
+        meeting._call_roll(HOST, port, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("127.0.0.1", 2, 0), "want the address and a port"),
+        (("127.0.0.1:99999", 2, 0), "want the address and a port"),
+        ((None, 2, 0), "want the address and a port"),
+        (("127.0.0.1:1234", None, 0), "processes = None"),
+        (("127.0.0.1:1234", 2, -1), "process = -1"),
+        (("127.0.0.1:1234", 2, 2), "2 processes have the numbers 0 to 1"),
+    ],
+)
+def test_what_is_not_a_place_among_processes(arguments, words):
+    with pytest.raises(maxfl.InputError, match=words):
+        maxfl.join(*arguments)
