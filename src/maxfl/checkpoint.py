@@ -81,7 +81,8 @@ class Checkpoint:
         leaf: Any = 0
         personal = Personal(leaf, leaf, leaf) if simulation.personal else ()
         evaluation = Evaluation(leaf, leaf, leaf, leaf, leaf, personal)
-        like_block = Block(0, evaluation, Asked(leaf, leaf, leaf, leaf))
+        asked, survey = Asked(leaf, leaf, leaf, leaf), simulation.survey_shape()
+        like_block = Block(0, evaluation, asked, survey)
         like_prepared = Prepared(Solo(0, 0, 0), Thresholds(0, 0))
         like_state = simulation.state_shape()
         done = index["blocks"]

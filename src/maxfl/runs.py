@@ -99,7 +99,7 @@ def run(
                     **machine(),
                     "seconds": round(time.monotonic() - began, 3),
                     "rounds": simulation.training.rounds,
-                    "configurations": summarise(history, values, simulation.federation.about),
+                    "configurations": summarise(history, values, simulation.shown.about),
                 },
             )
         elif progress:
@@ -220,6 +220,17 @@ def _train(
     following: Following,
 ) -> History:
     """All blocks, from the start or from the checkpoint."""
+    with simulation.working_in(checkpoint.folder, live.report):
+        return _blocks(simulation, checkpoint, live, known, following)
+
+
+def _blocks(
+    simulation: Simulation,
+    checkpoint: Checkpoint,
+    live: Live,
+    known: SoloResults | None,
+    following: Following,
+) -> History:
     if checkpoint.exists:
         prepared, state, blocks = checkpoint.load(simulation)
         done = int(blocks[-1].rounds[-1]) if blocks else 0
@@ -258,7 +269,7 @@ def _write_results(
     numbers: Sequence[int],
     values: Sequence[dict[str, Any]],
 ) -> None:
-    fed = simulation.federation
+    fed = simulation.shown
     seeds = np.broadcast_to(np.asarray(simulation.plan.seed), len(numbers))
     contents = (
         tables.history_table(history, numbers),

@@ -1,7 +1,9 @@
 """The engine's host side: check everything first, then run block after block."""
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -48,11 +50,13 @@ class Block(NamedTuple):
         rounds: Rounds done at each of its evaluations, int[P].
         evaluation: [C, P, K] each.
         asked: [C, rounds of the block, m] each.
+        survey: Of a stream, [C, rounds of the block] each; else ().
     """
 
     rounds: Any
     evaluation: Evaluation
     asked: Asked
+    survey: Any = ()
 
 
 class Simulation:
@@ -160,9 +164,9 @@ class Simulation:
 
     @cached_property
     def _data(self) -> Data:
-        """All samples, on every device; brought there when first needed."""
-        federation = self.federation
-        return self.everywhere(Data(federation.train, federation.test, federation.decoding))
+        """The samples of all clients shown, on every device; brought there when first needed."""
+        shown = self.shown
+        return self.everywhere(Data(shown.train, shown.test, shown.decoding))
 
     def everywhere(self, arrays: Any) -> Any:
         """Arrays on every device."""
@@ -200,6 +204,24 @@ class Simulation:
         return self.plan.federation
 
     @property
+    def shown(self) -> Federation:
+        """The clients that judge the model and whose results are kept: all of them."""
+        return self.federation
+
+    @property
+    def _names(self) -> Any:
+        """Numbers of the clients shown, int32[K]; None where they are all there are."""
+        return None
+
+    def working_in(
+        self,
+        folder: Path,  # noqa: ARG002 (a stream has files there)
+        progress: Progress | None = None,  # noqa: ARG002
+    ) -> AbstractContextManager[Any]:
+        """Hold what a run needs beside memory, for instance files in a folder: here nothing."""
+        return nullcontext()
+
+    @property
     def training(self) -> Training:
         """Rounds, steps and rates."""
         return self.plan.training
@@ -214,7 +236,7 @@ class Simulation:
         """
         known = SoloResults() if known is None else known
         numbers = self.numbers
-        shared = self.federation.digest(), self.alone.model, self.alone.steps
+        shared = self.shown.digest(), self.alone.model, self.alone.steps
         own = (a.tolist() for a in (numbers.seed, numbers.local_lr, numbers.batch_size))
         keys = [(*shared, *row) for row in zip(*own, strict=True)][: self.configurations]
         with known.lock:
@@ -227,7 +249,7 @@ class Simulation:
 
     def demand(self, alone: Solo) -> Thresholds:
         """The requirements that follow from solo results, [C, K] each."""
-        return thresholds(self.plan.requirement, self.federation, alone, self.configurations)
+        return thresholds(self.plan.requirement, self.shown, alone, self.configurations)
 
     def _train_alone(self, c: int, progress: Progress | None) -> Solo:
         """Solo results of one configuration, [K], one chunk of clients after another.
@@ -236,12 +258,12 @@ class Simulation:
         """
         numbers, layout = self.numbers, self.alone.layout
         own = [a[c : c + 1] for a in (numbers.seed, numbers.local_lr, numbers.batch_size)]
-        devices, clients = layout.mesh.shape[CLIENT], self.federation.clients
+        devices, clients = layout.mesh.shape[CLIENT], self.shown.clients
         width = min(max(SOLO_CHUNK, layout.clients_at_once), -(-clients // devices)) * devices
         chunks = []
         for begin in range(0, clients, width):
             chunk = np.minimum(np.arange(begin, begin + width, dtype=np.int32), clients - 1)
-            results = train_alone(self.alone, self._data, *own, chunk)
+            results = train_alone(self.alone, self._data, *own, chunk, self._names)
             chunks.append(jax.tree.map(np.asarray, results))
             if progress:
                 progress("solo training", min(begin + width, clients), clients)
@@ -257,6 +279,10 @@ class Simulation:
     def state_shape(self) -> State:
         """Shapes and types of the state, computing nothing."""
         return jax.eval_shape(self._start)
+
+    def survey_shape(self) -> Any:
+        """What a block's survey has."""
+        return ()
 
     def _start(self) -> State:
         spec, algorithm = self.spec, self.spec.algorithm
