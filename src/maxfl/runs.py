@@ -38,9 +38,15 @@ from maxfl.live import Live
 from maxfl.report.card import cards
 from maxfl.report.source import read
 from maxfl.requirement import SoloResults
+from maxfl.shortage import check_room, told_if_full, told_if_out_of_memory
 from maxfl.simulation import Progress, Simulation
 from maxfl.summary import summarise
 from maxfl.trackers import Configuration, Opener
+
+ELSEWHERE = (
+    "choose a folder on a larger disk (--out), or lower training.rounds, training.cohort or the "
+    "number of configurations"
+)
 
 
 def run(
@@ -90,9 +96,11 @@ def run(
         if not finished:
             began = time.monotonic()
             following = Following(live, _told(folder, numbers, values, config), trackers)
-            with live.telling():
+            with _told_if_short(simulation, folder), live.telling():
+                if not checkpoint.exists:
+                    check_room(folder, simulation.folder_bytes, "the run", ELSEWHERE)
                 history = _train(simulation, checkpoint, live, known, following)
-            _write_results(folder, simulation, history, numbers, values)
+                _write_results(folder, simulation, history, numbers, values)
             write_json(
                 folder / SUMMARY,
                 {
@@ -109,6 +117,19 @@ def run(
         live.remove()
         write_card(folder)
     return folder
+
+
+@contextmanager
+def _told_if_short(simulation: Simulation, folder: Path) -> Iterator[None]:
+    """Say what to change where disk or memory is short, and that what is done is kept."""
+    kept = f" {folder} keeps what is done: add --resume (resume=True) to go on."
+    with (
+        told_if_full(
+            folder, "the run", simulation.folder_bytes, f"make room.{kept} Or {ELSEWHERE}"
+        ),
+        told_if_out_of_memory(simulation, kept),
+    ):
+        yield
 
 
 @contextmanager

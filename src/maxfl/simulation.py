@@ -27,7 +27,8 @@ from maxfl.plan import Plan, Training
 from maxfl.program import SKIP, run_block, start, train_alone
 from maxfl.requirement import Requirement, Solo, SoloResults, Thresholds, solo, thresholds
 from maxfl.robust import Robust
-from maxfl.spec import Asked, Data, Evaluation, SoloSpec, Spec, State
+from maxfl.shortage import told_if_out_of_memory
+from maxfl.spec import Asked, Data, Evaluation, Personal, SoloSpec, Spec, State
 
 Progress = Callable[[str, int, int], None]
 """Called with (stage, done, total) while a run goes on."""
@@ -177,8 +178,13 @@ class Simulation:
     def footprint(self) -> Footprint:
         """Memory that the run needs, predicted from shapes."""
         federation, model, algorithm, training, *_ = self.plan
-        looks = 1 + -(-training.rounds // training.evaluate_every)
-        return footprint(federation, model, algorithm, int(np.max(training.batch_size)), looks)
+        batch_size = int(np.max(training.batch_size))
+        return footprint(federation, model, algorithm, batch_size, self._looks)
+
+    @property
+    def _looks(self) -> int:
+        """Evaluations, that of the untrained model included."""
+        return 1 + -(-self.training.rounds // self.training.evaluate_every)
 
     @property
     def at_once(self) -> int:
@@ -192,6 +198,42 @@ class Simulation:
         own, layout = self.footprint, self.spec.layout
         each = own.configuration + layout.clients_at_once * own.client
         return own.data + layout.configurations_at_once * each
+
+    @property
+    def memory_settings(self) -> list[str]:
+        """What to lower where memory is short."""
+        return [
+            "training.batch_size, training.cohort or the model's size",
+            "write the data to disk (maxfl data write) and have a cohort at a time in memory",
+        ]
+
+    @property
+    def folder_bytes(self) -> int:
+        """Bytes that a run will take in its folder, at most: two states, and what is measured."""
+        state, row = self._state_bytes
+        rows = rows_needed(self.training.rounds * self.spec.cohort, self.spec.seen)
+        return 2 * self.configurations * (state + rows * row) + self._measured_bytes
+
+    @property
+    def _measured_bytes(self) -> int:
+        """Bytes of all evaluations, and of who was asked."""
+        training = self.training
+        numbers = len(Evaluation._fields) + (len(Personal._fields) if self.personal else 0)
+        asked = training.rounds * training.cohort * len(Asked._fields)
+        return 4 * self.configurations * (self._looks * self.shown.clients * numbers + asked)
+
+    @cached_property
+    def _state_bytes(self) -> tuple[int, int]:
+        """Bytes of a configuration's state without clients' memory, and of a client's memory."""
+
+        def size(tree: Any) -> int:
+            return sum(int(a.size) * a.dtype.itemsize for a in jax.tree.leaves(tree))
+
+        state = jax.eval_shape(self._start)
+        rows = state.memory.rows
+        server = size(state.server) + size(state.optimiser) + size(state.memory.place)
+        rows_there = rows_needed(self.spec.cohort, self.spec.seen)
+        return server // self.configurations, size(rows) // (self.configurations * rows_there)
 
     @property
     def personal(self) -> bool:
@@ -397,14 +439,15 @@ def simulate(
     tuning, seed, devices, at_once.
     """
     simulation = Simulation(federation, model, algorithm, training, **options)
-    state, blocks = simulation.start(), []
-    prepared = simulation.prepare(progress)
-    for now, block in simulation.blocks(prepared, state):
-        state = now
-        blocks.append(block)
-        if progress:
-            progress("rounds", int(block.rounds[-1]), simulation.training.rounds)
-    return simulation.history(prepared, blocks, state)
+    with told_if_out_of_memory(simulation):
+        state, blocks = simulation.start(), []
+        prepared = simulation.prepare(progress)
+        for now, block in simulation.blocks(prepared, state):
+            state = now
+            blocks.append(block)
+            if progress:
+                progress("rounds", int(block.rounds[-1]), simulation.training.rounds)
+        return simulation.history(prepared, blocks, state)
 
 
 def _arrays(numbers: Any) -> Any:

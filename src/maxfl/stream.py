@@ -37,12 +37,14 @@ from maxfl.plan import Training
 from maxfl.program import SKIP, ask, look, run_cohort, train_alone
 from maxfl.randomness import Purpose, key
 from maxfl.requirement import Solo, thresholds
+from maxfl.shortage import told_if_full, told_if_out_of_memory
 from maxfl.simulation import Block, Prepared, Progress, Simulation
 from maxfl.spec import Asked, Data, Evaluation, State
 
 PANEL = 1000
 """Clients of each kind, seen and unseen, that judge the model, if there are as many."""
 STORE = "memory.bin"
+ROOM = "give stream() a folder on a larger disk, or lower training.rounds or training.cohort"
 NOT_ASKED = -1.0
 """In place of a requirement; losses are not negative."""
 
@@ -125,7 +127,12 @@ def stream(
         options: Of ``Stream``.
     """
     own = Stream(federation, model, algorithm, training, **options)
-    with tempfile.TemporaryDirectory(dir=folder) as place, own.working_in(Path(place), progress):
+    with (
+        tempfile.TemporaryDirectory(dir=folder) as place,
+        told_if_full(Path(place), "what clients keep", own.folder_bytes, ROOM),
+        told_if_out_of_memory(own),
+        own.working_in(Path(place), progress),
+    ):
         prepared, state, blocks = own.prepare(progress), own.start(), []
         for now, block in own.blocks(prepared, state):
             state = now
@@ -212,6 +219,7 @@ class Stream(Simulation):
             seen=int((panel < whole.seen).sum()),
             about=about._replace(names=whole.names[panel], flipped=flipped,
                                  notes=(*about.notes, note)),
+            known_digest=None,
         )  # fmt: skip
 
     @property
@@ -234,9 +242,27 @@ class Stream(Simulation):
         at_work = whole._replace(
             train=samples(rows[0]), test=samples(rows[1]), seen=training.cohort
         )
-        batch = int(np.max(training.batch_size))
-        looks = 1 + -(-training.rounds // training.evaluate_every)
-        return footprint(at_work, self.plan.model, algorithm, batch, looks)
+        batch_size = int(np.max(training.batch_size))
+        return footprint(at_work, self.plan.model, algorithm, batch_size, self._looks)
+
+    @property
+    def memory_settings(self) -> list[str]:
+        """What to lower where memory is short."""
+        return ["training.cohort, training.batch_size or the model's size", "panel (data.panel)"]
+
+    @property
+    def folder_bytes(self) -> int:
+        """Bytes that a run will take in its folder, as far as it is known how many take part.
+
+        Where all that are asked do, M (1 − (1 − m/M)^T) clients have a row in the end.
+        """
+        seen, training = self.spec.seen, self.training
+        state, row = self._state_bytes
+        share = 1 - (1 - training.cohort / seen) ** training.rounds
+        known = self.spec.rule is Rule.EVERYONE
+        rows = int(share * seen) + training.block * training.cohort if known else 0
+        requirements = 8 * seen if self._wants_requirement else 0
+        return rows * (row + 12) + 2 * (state + requirements) + self._measured_bytes
 
     def describe(self) -> dict[str, Any]:
         """Everything that a result depends on, as plain data."""

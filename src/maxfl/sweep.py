@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from maxfl.config import override_all, validate
-from maxfl.errors import InputError
+from maxfl.errors import InputError, OutOfMemoryError
 from maxfl.experiment import Group, alike, build, group
 from maxfl.files import read_json, write_json, write_whole
 from maxfl.folders import SUMMARY, TABLES
@@ -181,7 +181,7 @@ def _run_groups(
                 config=[settings[n] for n in numbers],
                 trackers=trackers,
             )
-        except jax.errors.JaxRuntimeError as error:  # such as a device without memory
+        except (jax.errors.JaxRuntimeError, OutOfMemoryError) as error:
             failed[g] = str(error).splitlines()[0]
 
     share_out(run_one, alike(groups), stop, largest)
