@@ -12,7 +12,7 @@ import maxfl
 from conftest import make_clients
 from maxfl.disk import write_federation
 from maxfl.errors import DiskFullError, OutOfMemoryError
-from maxfl.shortage import check_room, free_room, shown, told_if_out_of_memory
+from maxfl.shortage import check_room, free_room, readable, told_if_out_of_memory
 from maxfl.stream import Stream, stream
 from test_resume import results, simulation
 from test_stream import MODEL, OPTIONS, SIZES, TRAINING
@@ -38,7 +38,7 @@ def clients():
 
 
 def test_bytes_for_people():
-    assert [shown(n) for n in (0, 999, 1000, 2.5e9, 3e15)] == [
+    assert [readable(n) for n in (0, 999, 1000, 2.5e9, 3e15)] == [
         "0 bytes", "999 bytes", "1 kB", "2.5 GB", "3e+03 TB",
     ]  # fmt: skip
 

@@ -41,6 +41,13 @@ Resume = Annotated[
     bool, typer.Option("--resume", help="Take up an unfinished run where it was cut off.")
 ]
 
+AtOnce = Annotated[
+    int | None,
+    typer.Option(
+        "--at-once", metavar="N", min=1,
+        help="Most clients or configurations at once on a device; lower it if memory runs out.",
+    ),
+]  # fmt: skip
 Track = Annotated[
     list[str] | None,
     typer.Option(
@@ -81,6 +88,7 @@ def run_command(
     setting: Settings = None,
     out: Out = None,
     resume: Resume = False,
+    at_once: AtOnce = None,
     track: Track = None,
 ) -> None:
     """Train one federation as a TOML file says.
@@ -95,7 +103,7 @@ def run_command(
     data_command.fetch_data([checked.data])
     trackers = [opener(name) for name in track or []]
     folder = out or Path("runs") / config.stem
-    simulation = build([checked])
+    simulation = build([checked], at_once)
     with resumable(folder), bars("starting") as shown:
         settings = checked.model_dump(mode="json")
         run(
@@ -125,6 +133,7 @@ def sweep_command(
         typer.Option("--out", help="Folder for the results; by default runs/<name>-sweep."),
     ] = None,
     resume: Resume = False,
+    at_once: AtOnce = None,
     track: Track = None,
 ) -> None:
     """Train every combination of the lists in a file's sweep table, many at once.
@@ -149,6 +158,7 @@ def sweep_command(
             progress=shown.parts,
             announce=announce,
             trackers=trackers,
+            at_once=at_once,
         )
     seeds = len({config.seed for config in grid.configs})
     spread = f", mean ± std over {seeds} seeds" if seeds > 1 else ""

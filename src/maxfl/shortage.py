@@ -24,7 +24,8 @@ def check_room(folder: Path, needed: int, what: str, remedy: str) -> None:
     """Refuse to begin what will not fit on the disk of a folder, which need not be there yet."""
     if (free := free_room(folder)) < needed:
         raise DiskFullError(
-            f"{what} will take {shown(needed)} in {folder}, where {shown(free)} are free: {remedy}"
+            f"{what} will take {readable(needed)} in {folder}, where {readable(free)} are free: "
+            f"{remedy}"
         )
 
 
@@ -42,10 +43,11 @@ def told_if_full(folder: Path, what: str, needed: int | None, remedy: str) -> It
     except OSError as error:
         if error.errno not in FULL:
             raise
-        size = "" if needed is None else f", which takes about {shown(needed)} in all"
+        size = "" if needed is None else f", which takes about {readable(needed)} in all"
+        free = readable(free_room(folder))
         raise DiskFullError(
-            f"no room is left in {folder} ({error.strerror}; {shown(free_room(folder))} free) for "
-            f"{what}{size}: {remedy}"
+            f"no room is left in {folder} ({error.strerror}; {free} free) for {what}{size}: "
+            f"{remedy}"
         ) from error
 
 
@@ -69,13 +71,13 @@ def _advice(simulation: "Simulation") -> str:
     lower = [f"at_once (--at-once) below {at_once}"] if at_once > 1 else []
     lower += simulation.memory_settings
     return (
-        f"A device needs about {shown(simulation.predicted_bytes)} of {shown(room)} for "
+        f"A device needs about {readable(simulation.predicted_bytes)} of {readable(room)} for "
         f"{configurations} configuration{'s' if configurations > 1 else ''} and {clients} "
         f"client{'s' if clients > 1 else ''} at once: lower {', or '.join(lower)}."
     )
 
 
-def shown(size: float) -> str:
+def readable(size: float) -> str:
     """Bytes for people."""
     units = ("bytes", "kB", "MB", "GB", "TB")
     power = min(int(math.log(max(size, 1), 1000)), len(units) - 1)

@@ -294,22 +294,30 @@ class Simulation:
         return thresholds(self.plan.requirement, self.shown, alone, self.configurations)
 
     def _train_alone(self, c: int, progress: Progress | None) -> Solo:
-        """Solo results of one configuration, [K], one chunk of clients after another.
+        """Solo results of one configuration, [K]."""
+        everyone = np.arange(self.shown.clients)
+        return self._alone_at(everyone, c, self._data, self._names, progress)
 
-        One at a time, so that the bits do not depend on what else is in the sweep.
+    def _alone_at(
+        self, places: Any, c: int, data: Data, names: Any, progress: Progress | None = None
+    ) -> Solo:
+        """Solo results of the clients at some places of the data, [n], one chunk after another.
+
+        For one configuration at a time, so that the bits do not depend on what else is in the
+        sweep; the chunks' width depends on all clients that are there, so that one program does.
         """
         numbers, layout = self.numbers, self.alone.layout
         own = [a[c : c + 1] for a in (numbers.seed, numbers.local_lr, numbers.batch_size)]
-        devices, clients = layout.mesh.shape[CLIENT], self.shown.clients
+        devices, clients = layout.mesh.shape[CLIENT], len(data.train.offsets) - 1
         width = min(max(SOLO_CHUNK, layout.clients_at_once), -(-clients // devices)) * devices
-        chunks = []
-        for begin in range(0, clients, width):
-            chunk = np.minimum(np.arange(begin, begin + width, dtype=np.int32), clients - 1)
-            results = train_alone(self.alone, self._data, *own, chunk, self._names)
+        chunks, total = [], len(places)
+        for begin in range(0, total, width):
+            chunk = np.minimum(np.arange(begin, begin + width), total - 1)
+            results = train_alone(self.alone, data, *own, places[chunk].astype(np.int32), names)
             chunks.append(jax.tree.map(np.asarray, results))
             if progress:
-                progress("solo training", min(begin + width, clients), clients)
-        return jax.tree.map(lambda *parts: np.concatenate(parts, axis=1)[0, :clients], *chunks)
+                progress("solo training", min(begin + width, total), total)
+        return jax.tree.map(lambda *parts: np.concatenate(parts, axis=1)[0, :total], *chunks)
 
     def start(self) -> State:
         """State before the first round."""

@@ -34,9 +34,9 @@ from maxfl.memory import Memory
 from maxfl.model import Model
 from maxfl.participation import Presence, Rule, answers, sample
 from maxfl.plan import Training
-from maxfl.program import SKIP, ask, look, run_cohort, train_alone
+from maxfl.program import SKIP, ask, look, run_cohort
 from maxfl.randomness import Purpose, key
-from maxfl.requirement import Solo, thresholds
+from maxfl.requirement import thresholds
 from maxfl.shortage import told_if_full, told_if_out_of_memory
 from maxfl.simulation import Block, Prepared, Progress, Simulation
 from maxfl.spec import Asked, Data, Evaluation, State
@@ -213,12 +213,13 @@ class Stream(Simulation):
         about = whole.about
         flipped = None if about.flipped is None else about.flipped[panel]
         note = f"judged by a panel of {len(panel)} of {whole.clients} clients"
+        notes = (note,) if len(panel) < whole.clients else ()
         return whole._replace(
             train=read_clients(whole.train, panel),
             test=read_clients(whole.test, panel),
             seen=int((panel < whole.seen).sum()),
             about=about._replace(names=whole.names[panel], flipped=flipped,
-                                 notes=(*about.notes, note)),
+                                 notes=(*about.notes, *notes)),
             known_digest=None,
         )  # fmt: skip
 
@@ -401,20 +402,10 @@ class Stream(Simulation):
             return np.full((1, len(clients)), loss, np.float32)
         known = self._known[clients]
         if (new := np.flatnonzero(known == NOT_ASKED)).size:
-            alone = self._alone(clients, new, data)
+            found = self._alone_at(new, 0, data, clients.astype(np.int32))
+            alone = jax.tree.map(lambda a: a[None], found)
             known[new] = thresholds(wanted, _Count(len(new)), alone, 1).train[0]  # type: ignore[arg-type]
         return known[None]
-
-    def _alone(self, clients: NDArray[np.int64], places: NDArray[np.int64], data: Data) -> Solo:
-        """Solo results of the clients at some places of a window, [1, n] each."""
-        numbers = self.numbers
-        own = [a[:1] for a in (numbers.seed, numbers.local_lr, numbers.batch_size)]
-        devices = self.alone.layout.mesh.devices.size
-        # A power of two for each device, so that few programs are compiled.
-        width = (1 << (-(-len(places) // devices) - 1).bit_length()) * devices
-        padded = places[np.minimum(np.arange(width), len(places) - 1)].astype(np.int32)
-        found = train_alone(self.alone, data, *own, padded, clients.astype(np.int32))
-        return jax.tree.map(lambda a: np.asarray(a)[:, : len(places)], found)
 
     def _round(self, round_: int, window: Window, state: State) -> tuple[State, Asked, Survey]:
         """Gather a cohort, train it from the state so far, and keep what its clients keep."""

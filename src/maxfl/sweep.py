@@ -103,16 +103,18 @@ def run_sweep(
     progress: Callable[[int, int], Progress] | None = None,
     announce: Callable[[str], None] | None = None,
     trackers: Sequence[Opener] = (),
+    at_once: int | None = None,
 ) -> Path:
     """Run a sweep in a folder: groups below it, and the tables of all of them in it.
 
     ``progress(group, groups)`` gives the progress callback of each group; ``announce`` is told how
-    the work is cut and what memory it will take; ``trackers`` are told all metrics.
+    the work is cut and what memory it will take; ``trackers`` are told all metrics. ``at_once`` is
+    the most configurations or clients vectorised on a device.
     """
     groups = group(grid.configs)
     # Built once beforehand, so that every mistake shows before the first training.
     settings = [config.model_dump(mode="json") for config in grid.configs]
-    plans = [_foresee(members) for members in groups]
+    plans = [_foresee(members, at_once) for members in groups]
     description = {
         "configurations": {str(number): config for number, config in enumerate(settings)},
         "groups": {str(g): plan.description for g, plan in enumerate(plans)},
@@ -122,7 +124,7 @@ def run_sweep(
             largest = max(plan.bytes for plan in plans)
             if announce:
                 announce(_forecast(plans, largest))
-            _run_groups(grid, groups, folder, settings, progress, largest, trackers)
+            _run_groups(grid, groups, folder, settings, progress, largest, trackers, at_once)
     return folder
 
 
@@ -135,8 +137,8 @@ class _Plan(NamedTuple):
     bytes: int
 
 
-def _foresee(members: Group) -> _Plan:
-    built = build(members.configs)
+def _foresee(members: Group, at_once: int | None) -> _Plan:
+    built = build(members.configs, at_once)
     return _Plan(built.describe(), built.configurations, built.at_once, built.predicted_bytes)
 
 
@@ -160,6 +162,7 @@ def _run_groups(
     progress: Callable[[int, int], Progress] | None,
     largest: int,
     trackers: Sequence[Opener],
+    at_once: int | None,
 ) -> None:
     """One run folder after another, then the tables and the summary of all."""
     known, stop = SoloResults(), Event()
@@ -171,7 +174,7 @@ def _run_groups(
         numbers, configs = groups[g]
         try:
             run(
-                build(configs),
+                build(configs, at_once),
                 places[g],
                 resume=True,
                 progress=stoppable(progress(g, len(groups)) if progress else None, stop),
