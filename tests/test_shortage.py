@@ -1,5 +1,6 @@
 """Too little disk or memory ends in a message that says what to change; what was done is kept."""
 
+import json
 import resource
 from contextlib import contextmanager
 
@@ -64,11 +65,22 @@ def test_a_full_disk_ends_the_writing_of_a_federation(tmp_path):
 
 def test_a_full_disk_keeps_what_is_done(tmp_path):
     """A checkpoint's index grows with every block: at some time it does not fit any more."""
-    folder, whole = tmp_path / "run", results(maxfl.run(simulation(), tmp_path / "whole"))
-    with largest_file(6000), pytest.raises(DiskFullError, match=r"make room.*--resume.*--out"):
-        maxfl.run(simulation(), folder)
-    assert (folder / "checkpoint/checkpoint.json").exists()
-    maxfl.run(simulation(), folder, resume=True)
+    folder, sizes = tmp_path / "run", {}
+
+    def measure(stage, done, _):
+        if stage == "rounds":
+            index = tmp_path / "whole/checkpoint/checkpoint.json"
+            sizes[done] = index.stat().st_size
+
+    def make():
+        return simulation(training={"rounds": 12})
+
+    whole = results(maxfl.run(make(), tmp_path / "whole", progress=measure))
+    words = r"no room is left in .*make room.*--resume.*--out"
+    with largest_file(sizes[8]), pytest.raises(DiskFullError, match=words):
+        maxfl.run(make(), folder)
+    assert json.loads((folder / "checkpoint/checkpoint.json").read_text())["blocks"] == 9
+    maxfl.run(make(), folder, resume=True)
     assert results(folder) == whole
 
 

@@ -306,7 +306,7 @@ def test_broken_files_are_told(tmp_path, on_disk):
     with pytest.raises(InputError, match="holds no federation"):
         open_federation(tmp_path)
     folder = write_federation(tmp_path / "own", clients, classes=3)
-    with pytest.raises(InputError, match="is not empty"):
+    with pytest.raises(InputError, match="is not an empty folder"):
         write_federation(folder, clients, classes=3)
     path = folder / "train-x.bin"
     path.write_bytes(path.read_bytes()[:-4])

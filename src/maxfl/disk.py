@@ -65,8 +65,7 @@ def write_federation(
         room: Bytes of all samples, if known: then nothing is begun that will not fit.
     """
     folder = Path(folder)
-    if folder.exists() and any(folder.iterdir()):
-        raise InputError(f"{folder} is not empty: choose another folder")
+    check_empty(folder)
     remedy = "choose a folder on a larger disk, or fewer clients or samples"
     if room is not None:
         check_room(folder, room, "the federation", remedy)
@@ -83,6 +82,12 @@ def write_federation(
                 path.unlink()
             raise
     return folder
+
+
+def check_empty(folder: Path) -> None:
+    """Refuse to write a federation among other things."""
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise InputError(f"{folder} is not an empty folder: choose another one")
 
 
 class _Writer:

@@ -22,7 +22,7 @@ from maxfl.data.partition import Split
 from maxfl.data.sentiment140 import sentiment140, sentiment140_stand_in
 from maxfl.data.sources import Part
 from maxfl.data.synthetic import synthetic
-from maxfl.disk import open_federation, write_federation
+from maxfl.disk import check_empty, open_federation, write_federation
 from maxfl.errors import InputError
 from maxfl.federation import Arrays, Federation
 from maxfl.settings import DataConfig
@@ -63,6 +63,7 @@ def write_prepared(
 
     Samples that are drawn need not fit into memory: they go through files beside the folder.
     """
+    check_empty(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".drawn-") as scratch:
         rng = np.random.default_rng([seed, PARTITION_STREAM])
