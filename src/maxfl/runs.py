@@ -98,7 +98,7 @@ def run(
             following = Following(live, _told(folder, numbers, values, config), trackers)
             with _told_if_short(simulation, folder), live.telling():
                 if not checkpoint.exists:
-                    check_room(folder, simulation.folder_bytes, "the run", ELSEWHERE)
+                    check_room(folder, simulation.least_folder_bytes, "the run", ELSEWHERE)
                 history = _train(simulation, checkpoint, live, known, following)
                 _write_results(folder, simulation, history, numbers, values)
             write_json(

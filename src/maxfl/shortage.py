@@ -43,7 +43,7 @@ def told_if_full(folder: Path, what: str, needed: int | None, remedy: str) -> It
     except OSError as error:
         if error.errno not in FULL:
             raise
-        size = "" if needed is None else f", which takes about {readable(needed)} in all"
+        size = "" if needed is None else f", which takes up to {readable(needed)} in all"
         free = readable(free_room(folder))
         raise DiskFullError(
             f"no room is left in {folder} ({error.strerror}; {free} free) for {what}{size}: "

@@ -215,6 +215,11 @@ class Simulation:
         return 2 * self.configurations * (state + rows * row) + self._measured_bytes
 
     @property
+    def least_folder_bytes(self) -> int:
+        """Bytes that it will take for sure."""
+        return self.folder_bytes
+
+    @property
     def _measured_bytes(self) -> int:
         """Bytes of all evaluations, and of who was asked."""
         training = self.training

@@ -253,17 +253,20 @@ class Stream(Simulation):
 
     @property
     def folder_bytes(self) -> int:
-        """Bytes that a run will take in its folder, as far as it is known how many take part.
+        """Bytes that a run will take in its folder, if all that are asked take part.
 
-        Where all that are asked do, M (1 − (1 − m/M)^T) clients have a row in the end.
+        Then M (1 − (1 − m/M)^T) clients have a row in the end, and those of a block have two.
         """
-        seen, training = self.spec.seen, self.training
-        state, row = self._state_bytes
-        share = 1 - (1 - training.cohort / seen) ** training.rounds
-        known = self.spec.rule is Rule.EVERYONE
-        rows = int(share * seen) + training.block * training.cohort if known else 0
-        requirements = 8 * seen if self._wants_requirement else 0
-        return rows * (row + 12) + 2 * (state + requirements) + self._measured_bytes
+        training, seen = self.training, self.spec.seen
+        taking_part = seen * (1 - (1 - training.cohort / seen) ** training.rounds)
+        rows = int(taking_part) + training.block * training.cohort
+        return self.least_folder_bytes + rows * (self._state_bytes[1] + 12 if self._keeps else 0)
+
+    @property
+    def least_folder_bytes(self) -> int:
+        """The same if nobody does."""
+        requirements = 8 * self.spec.seen if self._wants_requirement else 0
+        return 2 * (self._state_bytes[0] + requirements) + self._measured_bytes
 
     def describe(self) -> dict[str, Any]:
         """Everything that a result depends on, as plain data."""
