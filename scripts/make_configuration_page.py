@@ -36,7 +36,7 @@ on disk.
 Examples: [opt-out.toml](../examples/opt-out.toml), [clusters.toml](../examples/clusters.toml),
 [sweep.toml](../examples/sweep.toml), [own-data.toml](../examples/own-data.toml),
 [liars.toml](../examples/liars.toml), [tweets-stand-in.toml](../examples/tweets-stand-in.toml),
-[million.toml](../examples/million.toml), and the demo itself, [demo.toml](../src/maxfl/demo.toml).
+[large.toml](../examples/large.toml), and the demo itself, [demo.toml](../src/maxfl/demo.toml).
 """
 
 

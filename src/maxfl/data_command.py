@@ -118,7 +118,7 @@ def write_command(
 
     It is trained with data.source = "disk": a cohort at a time is in memory.
 
-    Example: maxfl data write examples/million.toml big
+    Example: maxfl data write examples/large.toml big
     """
     checked = _one(config, setting, "written")
     fetch_data([checked.data])
