@@ -50,12 +50,13 @@ def main() -> None:
 def measure(folder: Path, clients: int, method: str) -> dict[str, float]:
     import maxfl
     from maxfl.disk import open_federation, write_federation
+    from maxfl.federation import About
     from maxfl.stream import stream
 
     maxfl.use_all_cores()
     place = folder / f"clients-{clients}"
     if not (place / "federation.json").exists():
-        write_federation(place, generated(clients), classes=10, title="generated")
+        write_federation(place, generated(clients), classes=10, about=About("generated"))
     federation = open_federation(place)
     ends: list[float] = []
 

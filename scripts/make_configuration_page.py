@@ -30,12 +30,13 @@ tables `[[sweep]]`, the combinations of each. `--over "key=[...]"` adds a list o
 
 Configurations that differ only in numbers (learning rates, a method's numbers, the requirement's
 `multiple` or `loss`, `participation.start` and `.dropout`, and, where `data.seed` is given, `seed`)
-run together as one compiled program. Others run one after another.
+run together as one compiled program. Others run one after another, and so do those of a federation
+on disk.
 
 Examples: [opt-out.toml](../examples/opt-out.toml), [clusters.toml](../examples/clusters.toml),
 [sweep.toml](../examples/sweep.toml), [own-data.toml](../examples/own-data.toml),
-[liars.toml](../examples/liars.toml), [tweets-stand-in.toml](../examples/tweets-stand-in.toml), and
-the demo itself, [demo.toml](../src/maxfl/demo.toml).
+[liars.toml](../examples/liars.toml), [tweets-stand-in.toml](../examples/tweets-stand-in.toml),
+[large.toml](../examples/large.toml), and the demo itself, [demo.toml](../src/maxfl/demo.toml).
 """
 
 

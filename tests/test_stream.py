@@ -1,6 +1,11 @@
 """Federations larger than memory: the same model as from memory, with only the cohort's data."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -8,24 +13,26 @@ import pytest
 
 import maxfl
 from conftest import make_clients
-from maxfl.client_store import ClientStore
+from maxfl.client_store import NO_ROWS, ClientStore
 from maxfl.disk import open_federation, read_clients, write_federation
 from maxfl.errors import InputError
+from maxfl.files import digest
+from maxfl.folders import MODEL as WEIGHTS
+from maxfl.folders import TABLES
 from maxfl.participation import Rule
-from maxfl.stream import reads_requirement, stream
+from maxfl.stream import Stream, reads_requirement, stream
 
 MODEL = maxfl.mlp(4, (5,), 3)
 TRAINING = maxfl.Training(rounds=6, cohort=3, local_steps=3, batch_size=4, evaluate_every=2)
 
 
-@pytest.fixture(scope="module")
-def sizes():
-    return [9, 5, 7, 12, 3, 8, 20, 6]
+SIZES = [9, 6, 7, 12, 8, 10, 20, 6]
+"""Any three of the first six have 17 to 32 samples, which one program computes."""
 
 
 @pytest.fixture(scope="module")
-def on_disk(tmp_path_factory, sizes):
-    clients = list(zip(make_clients(sizes), make_clients(sizes[::-1]), strict=True))
+def on_disk(tmp_path_factory):
+    clients = list(zip(make_clients(SIZES), make_clients(SIZES[::-1]), strict=True))
     folder = tmp_path_factory.mktemp("federation") / "own"
     write_federation(folder, iter(clients), classes=3, unseen=2)
     return clients, open_federation(folder)
@@ -38,9 +45,9 @@ def test_what_is_written_is_what_is_read(on_disk):
         np.testing.assert_array_equal(ours, theirs)
     assert isinstance(found.train.x, np.memmap)
     some = read_clients(found.train, np.array([5, 0]), room=32)
-    np.testing.assert_array_equal(some.x[:8], clients[5][0][0])
-    np.testing.assert_array_equal(some.y[8:17], clients[0][0][1])
-    assert some.offsets.tolist() == [0, 8, 17]
+    np.testing.assert_array_equal(some.x[:10], clients[5][0][0])
+    np.testing.assert_array_equal(some.y[10:19], clients[0][0][1])
+    assert some.offsets.tolist() == [0, 10, 19]
     assert len(some.y) == 32
 
 
@@ -80,6 +87,144 @@ def test_a_panel_speaks_for_all(on_disk, from_memory):
     np.testing.assert_allclose(found.history.evaluation.test_loss, expected, rtol=1e-6)
 
 
+OPT_OUT = {
+    "requirement": maxfl.solo(1.15, steps=5), "seed": 3,
+    "participation": maxfl.opt_out(2, dropout=0.2), "adversary": maxfl.adversary.byzantine(0.17),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def by_opt_out(on_disk):
+    """MaxFL, whose weights depend on the losses, with too few that are willing at times."""
+    return maxfl.simulate(on_disk[1], MODEL, maxfl.maxfl(), TRAINING, **OPT_OUT)
+
+
+def test_if_all_may_be_asked_those_take_part_who_would_in_memory(on_disk, by_opt_out):
+    expected, sampled = by_opt_out, by_opt_out.asked.sampled
+    found = stream(on_disk[1], MODEL, maxfl.maxfl(), TRAINING, ask=6, panel=100, **OPT_OUT)
+    assert sampled.any(-1).all()
+    assert not sampled.all(), "in some rounds too few are willing"
+    np.testing.assert_array_equal(found.asked.sampled, sampled)
+    for name in ("client", "took_part", "weight"):
+        ours, theirs = (getattr(own.asked, name)[sampled] for own in (found, expected))
+        np.testing.assert_array_equal(ours, theirs)
+    for ours, theirs in zip(
+        jax.tree.leaves(found.history.params), jax.tree.leaves(expected.params), strict=True
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+    # Round t + 1 asks by the model after t rounds; all six were asked wherever one is missing.
+    survey, honest = found.history.survey, ~expected.lies[0, :6]
+    for t in range(2, 6, 2):
+        willing = expected.evaluation.willing[0, expected.rounds == t, :6][0] & honest
+        if not sampled[0, t].all():
+            assert survey.asked[0, t] == honest.sum()
+            assert survey.willing[0, t] == willing.sum()
+
+
+def test_no_more_are_asked_than_may_be(on_disk):
+    found = stream(on_disk[1], MODEL, maxfl.maxfl(), TRAINING, ask=4, **OPT_OUT)
+    survey = found.history.survey
+    assert survey.asked.shape == (1, 6)
+    assert survey.asked.max() == 4
+    assert (survey.took_part <= survey.willing).all()
+    np.testing.assert_allclose(survey.share, survey.willing / survey.asked)
+
+
+def to_be_killed(place, **options):
+    """SCAFFOLD, whose clients keep something on disk, with clients that opt out."""
+    training = TRAINING._replace(rounds=10, evaluate_every=1, block=1)
+    return Stream(open_federation(place), MODEL, maxfl.scaffold(), training, ask=6,
+                  **{**OPT_OUT, **options})  # fmt: skip
+
+
+def results(folder):
+    return {name: digest((folder / name).read_bytes()) for name in (*TABLES, WEIGHTS)}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory, on_disk):
+    return write_federation(tmp_path_factory.mktemp("killed") / "own", on_disk[0], classes=3,
+                            unseen=2)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory, place):
+    """Digests of the results of a run that nobody stopped."""
+    return results(maxfl.run(to_be_killed(place), tmp_path_factory.mktemp("whole") / "run"))
+
+
+def test_killed_it_goes_on_bit_for_bit(whole, place, tmp_path):
+    """SIGKILL while the rows of a cohort are being written."""
+    code = (
+        "import conftest, os, signal, sys, maxfl, test_stream\n"
+        "from maxfl.client_store import ClientStore\n"
+        "calls, real = 0, ClientStore._write_row\n"
+        "def dying(self, row, content):\n"
+        "    global calls\n"
+        "    calls += 1\n"
+        "    if calls == int(sys.argv[3]):\n"
+        "        real(self, row, content[: len(content) // 2])\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    real(self, row, content)\n"
+        "ClientStore._write_row = dying\n"
+        "maxfl.run(test_stream.to_be_killed(sys.argv[1]), sys.argv[2], resume=True)\n"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(Path(__file__).parent)])}
+    folder = tmp_path / "run"
+    folder.mkdir()
+    arguments = [sys.executable, "-c", code, str(place), str(folder), "8"]
+    done = subprocess.run(arguments, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    blocks = json.loads((folder / "checkpoint/checkpoint.json").read_text())["blocks"]
+    assert 0 < blocks < 10
+    maxfl.run(to_be_killed(place), folder, resume=True)
+    assert results(folder) == whole
+    assert not (folder / "checkpoint").exists()
+
+
+def test_cut_off_after_every_write_it_goes_on_bit_for_bit(whole, place, tmp_path, monkeypatch):
+    """Stopped in every write of a file and of a row, one after another."""
+    folder, real, real_row = tmp_path / "run", Path.replace, ClientStore._write_row
+    calls = 0
+
+    def fatal_now():
+        nonlocal calls
+        calls += 1
+        return calls == fatal
+
+    def replace(self, target):
+        if fatal_now():
+            raise KeyboardInterrupt
+        return real(self, target)
+
+    def write_row(self, row, content):
+        if fatal_now():
+            real_row(self, row, content[:3])
+            raise KeyboardInterrupt
+        real_row(self, row, content)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    monkeypatch.setattr(ClientStore, "_write_row", write_row)
+    for fatal in range(1, 14):  # noqa: B007 (read in fatal_now)
+        calls = 0
+        with pytest.raises(KeyboardInterrupt):
+            maxfl.run(to_be_killed(place), folder, resume=True)
+    monkeypatch.undo()
+    maxfl.run(to_be_killed(place), folder, resume=True)
+    assert results(folder) == whole
+
+
+def test_another_stream_is_refused_by_name(place, tmp_path):
+    def stop(stage, *_):
+        if stage == "rounds":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        maxfl.run(to_be_killed(place), tmp_path / "run", progress=stop)
+    with pytest.raises(InputError, match=r"stream.panel \(1000 there, 3 here\)"):
+        maxfl.run(to_be_killed(place, panel=3), tmp_path / "run", resume=True)
+
+
 def test_which_methods_look_at_requirements():
     params = MODEL.init(jax.random.key(0))
     for method, expected in (
@@ -92,24 +237,59 @@ def test_which_methods_look_at_requirements():
         assert reads_requirement(method, hyper, params, Rule.DECLINE)
 
 
+def kept(*numbers):
+    return {"a": np.repeat(np.float32(numbers)[:, None], 3, 1), "b": np.int32(numbers)}
+
+
 def test_clients_keep_what_they_kept(tmp_path):
     like = {"a": np.zeros(3, np.float32), "b": np.zeros((), np.int32)}
-    with ClientStore(tmp_path, like, 10) as store:
-        fresh = {"a": np.ones(3, np.float32), "b": np.int32(7)}
-        first = store.read(np.array([4, 9]), fresh)
-        assert first["b"].tolist() == [7, 7]
-        store.write(np.array([9, 4]), {"a": np.arange(6.0).reshape(2, 3), "b": np.array([1, 2])})
-        store.write(np.array([4, 0]), {"a": np.full((2, 3), 5.0), "b": np.array([3, 4])})
-        found = store.read(np.array([0, 4, 9, 1]), fresh)
-        assert found["b"].tolist() == [4, 3, 1, 7]
-        assert found["a"].tolist() == [[5] * 3, [5] * 3, [0, 1, 2], [1] * 3]
-        assert store.used == 3
+    fresh = {"a": np.ones(3, np.float32), "b": np.int32(7)}
+    store = ClientStore(tmp_path / "rows", like, 10)
+    store.restore(NO_ROWS)
+    assert store.read(np.array([4, 9]), fresh)["b"].tolist() == [7, 7]
+    store.write(np.array([9, 4]), kept(1, 2))
+    store.write(np.array([4, 0]), kept(3, 4))
+    found = store.read(np.array([0, 4, 9, 1]), fresh)
+    assert found["b"].tolist() == [4, 3, 1, 7]
+    assert found["a"].tolist() == [[4] * 3, [3] * 3, [1] * 3, [1] * 3]
+    store.close()
+
+
+def test_rows_of_a_checkpoint_are_not_overwritten(tmp_path):
+    like, everyone = kept(0), np.arange(3)
+    like = {"a": like["a"][0], "b": like["b"][0]}
+    store = ClientStore(tmp_path / "rows", like, 3)
+    store.restore(NO_ROWS)
+    store.write(everyone, kept(1, 2, 3))
+    rows = store.save()
+    store.saved()
+    store.write(everyone, kept(4, 5, 6))  # and then the process is killed
+    store.close()
+    again = ClientStore(tmp_path / "rows", like, 3)
+    again.restore(rows)
+    assert again.read(everyone, like)["b"].tolist() == [1, 2, 3]
+    for n in range(10):  # rows that no checkpoint names are used again
+        again.write(everyone, kept(n, n, n))
+        rows = again.save()
+        again.saved()
+    assert again.rows == 6
+    assert again.read(everyone, like)["b"].tolist() == [9, 9, 9]
+    path = tmp_path / "rows"
+    path.write_bytes(bytes(path.stat().st_size))
+    with pytest.raises(InputError, match="damaged row, of client"):
+        again.read(everyone, like)
+    path.write_bytes(b"")
+    with pytest.raises(InputError, match="0 bytes, but 48 belong there"):
+        again.restore(rows)
+    again.close()
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"participation": maxfl.opt_out()}, r"take maxfl\.decline"),
+        ({"participation": maxfl.opt_out()}, "say how many to ask at most"),
+        ({"participation": maxfl.opt_out(), "ask": 2}, "ask = 2: want one whole number at least 3"),
+        ({"ask": 5}, "ask is for opt-out"),
         ({"seed": [0, 1]}, "one configuration"),
         ({"tuning": 2}, "not measured in a stream"),
         ({"requirement": maxfl.custom(lambda *_: 1.0)}, "wants all clients at once"),
@@ -126,7 +306,7 @@ def test_broken_files_are_told(tmp_path, on_disk):
     with pytest.raises(InputError, match="holds no federation"):
         open_federation(tmp_path)
     folder = write_federation(tmp_path / "own", clients, classes=3)
-    with pytest.raises(InputError, match="is not empty"):
+    with pytest.raises(InputError, match="is not an empty folder"):
         write_federation(folder, clients, classes=3)
     path = folder / "train-x.bin"
     path.write_bytes(path.read_bytes()[:-4])

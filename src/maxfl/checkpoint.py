@@ -157,6 +157,7 @@ def _like(simulation: Simulation, blocks: int) -> Saved:
     leaf: Any = 0
     personal = Personal(leaf, leaf, leaf) if simulation.personal else ()
     evaluation = Evaluation(leaf, leaf, leaf, leaf, leaf, personal)
-    block = Block(0, evaluation, Asked(leaf, leaf, leaf, leaf))
+    asked = Asked(leaf, leaf, leaf, leaf)
+    block = Block(0, evaluation, asked, simulation.survey_shape())
     prepared = Prepared(Solo(0, 0, 0), Thresholds(0, 0))
     return Saved(prepared, simulation.state_shape(), [block] * blocks)

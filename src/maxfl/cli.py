@@ -43,6 +43,13 @@ Resume = Annotated[
     bool, typer.Option("--resume", help="Take up an unfinished run where it was cut off.")
 ]
 
+AtOnce = Annotated[
+    int | None,
+    typer.Option(
+        "--at-once", metavar="N", min=1,
+        help="Most clients or configurations at once on a device; lower it if memory runs out.",
+    ),
+]  # fmt: skip
 Track = Annotated[
     list[str] | None,
     typer.Option(
@@ -102,6 +109,7 @@ def run_command(
     setting: Settings = None,
     out: Out = None,
     resume: Resume = False,
+    at_once: AtOnce = None,
     track: Track = None,
     coordinator: Coordinator = None,
     processes: Processes = None,
@@ -124,7 +132,7 @@ def run_command(
     folder = out or Path("runs") / config.stem
     with together():
         trackers = [opener(name) for name in track or []]
-        simulation = build([checked])
+        simulation = build([checked], at_once)
     with resumable(folder), bars("starting") as shown:
         settings = checked.model_dump(mode="json")
         run(
@@ -154,6 +162,7 @@ def sweep_command(
         typer.Option("--out", help="Folder for the results; by default runs/<name>-sweep."),
     ] = None,
     resume: Resume = False,
+    at_once: AtOnce = None,
     track: Track = None,
     coordinator: Coordinator = None,
     processes: Processes = None,
@@ -185,6 +194,7 @@ def sweep_command(
             progress=shown.parts,
             announce=announce,
             trackers=trackers,
+            at_once=at_once,
         )
     seeds = len({config.seed for config in grid.configs})
     spread = f", mean ± std over {seeds} seeds" if seeds > 1 else ""

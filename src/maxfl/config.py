@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from maxfl.algorithms import ALGORITHMS
 from maxfl.errors import InputError
-from maxfl.settings import AlgorithmConfig, RunConfig
+from maxfl.settings import AlgorithmConfig, DataConfig, RunConfig
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -69,10 +69,6 @@ def _without_others(table: Any, new: str) -> Any:
 
 def unused(config: RunConfig) -> list[str]:
     """Settings that were given but do nothing beside the others, in words."""
-    source, partition = config.data.source, config.data.partition
-    by_owner = partition == "by-owner"
-    owned_sizes = partition in ("by-owner", "dirichlet-unequal")
-    images = source == "fashion-mnist" or source.startswith("emnist")
     everyone = config.participation.rule == "everyone"
     fixed = config.requirement.kind == "fixed"
     server = config.server
@@ -88,6 +84,7 @@ def unused(config: RunConfig) -> list[str]:
     silent = not honest and config.adversary.noise == 0
     checks = (
         *lies,
+        *_data_checks(config.data),
         ("adversary", "share", idle, "nothing is said of how they lie"),
         ("adversary", "collude", silent, "there is no noise to agree on"),
         ("server", "beta1", server.optimiser == "sgd", "the optimiser is sgd"),
@@ -96,24 +93,51 @@ def unused(config: RunConfig) -> list[str]:
         ("server", "trim", server.aggregation != "trimmed-mean", "nothing is trimmed"),
         ("server", "liars", server.aggregation != "krum", "the aggregation is not krum"),
         ("server", "keep", server.aggregation != "krum", "the aggregation is not krum"),
+        ("requirement", "multiple", fixed, "the requirement is fixed"),
+        ("participation", "start", everyone, "everyone takes part"),
+        ("participation", "ask", config.data.source != "disk", "opt-out asks all clients"),
+    )
+    notes = [
+        f"{section}.{key} does nothing here: {why}"
+        for section, key, idle, why in checks
+        if idle and key in getattr(config, section).model_fields_set
+    ]
+    return notes + _as_written(config.data)
+
+
+def _data_checks(data: DataConfig) -> list[tuple[str, str, bool, str]]:
+    """(section, key, whether it does nothing, why) of the data's settings."""
+    source, partition = data.source, data.partition
+    if source == "disk":
+        return []
+    by_owner = partition == "by-owner"
+    owned_sizes = partition in ("by-owner", "dirichlet-unequal")
+    images = source == "fashion-mnist" or source.startswith("emnist")
+    return [
         ("data", "clients", by_owner and source != "synthetic", "the data have their clients"),
         ("data", "samples", owned_sizes, "sizes come with the partition"),
         ("data", "min_samples", not owned_sizes, "all clients have data.samples"),
         ("data", "alpha", "dirichlet" not in partition, "the partition is not dirichlet"),
         ("data", "clusters", partition != "clusters", "the partition is not clusters"),
         ("data", "shards", partition != "shards", "the partition is not shards"),
-        ("data", "flip", config.data.flipped == 0, "data.flipped is 0"),
+        ("data", "flip", data.flipped == 0, "data.flipped is 0"),
         ("data", "part", not images, "only image data sets have parts"),
         ("data", "vectors", "sent140" not in source, "there are no texts"),
         ("data", "synthetic_alpha", source != "synthetic", "the data are not synthetic"),
         ("data", "synthetic_beta", source != "synthetic", "the data are not synthetic"),
-        ("requirement", "multiple", fixed, "the requirement is fixed"),
-        ("participation", "start", everyone, "everyone takes part"),
-    )
+        ("data", "synthetic_samples", source != "synthetic", "the data are not synthetic"),
+        ("data", "panel", True, "all clients are in memory, and judge the model"),
+    ]
+
+
+def _as_written(data: DataConfig) -> list[str]:
+    """Of a federation on disk, one note for all that was settled when it was written."""
+    fields = [key for key in DataConfig.model_fields if key not in ("source", "folder", "panel")]
+    given = [f"data.{key}" for key in fields if key in data.model_fields_set]
+    if data.source != "disk" or not given:
+        return []
     return [
-        f"{section}.{key} does nothing here: {why}"
-        for section, key, idle, why in checks
-        if idle and key in getattr(config, section).model_fields_set
+        f"the federation in {data.folder} is as it was written, whatever {', '.join(given)} say"
     ]
 
 

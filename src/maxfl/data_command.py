@@ -17,12 +17,14 @@ from maxfl.config import validate
 from maxfl.data.catalogue import PAPER_VECTORS, Entry, entries, entry
 from maxfl.data.locate import DamagedError, cache, find, folders, obtain
 from maxfl.data.sources import File, Part
+from maxfl.disk import open_federation
 from maxfl.errors import InputError, check_choice
-from maxfl.experiment import build_federation
+from maxfl.experiment import build_federation, write_data
 from maxfl.partition_figure import FORMATS, draw_partition
 from maxfl.portrait import Portrait, portrait, write_clients
-from maxfl.settings import DataConfig
-from maxfl.terminal import console, download_bar
+from maxfl.settings import DataConfig, RunConfig
+from maxfl.shortage import readable
+from maxfl.terminal import bars, console, download_bar
 
 app = typer.Typer(help="Data sets: what is here, how to get the rest, how they are split.")
 Folder = Annotated[
@@ -83,12 +85,7 @@ def show_command(
     """
     figure = out or Path(f"{config.stem}-partition.png")
     check_choice("the ending of --out", figure.suffix.lower(), FORMATS)
-    raw, where, _ = read_settings(config, setting)
-    if raw.pop("sweep", None) is not None:
-        words = "Note: shown without the table [sweep]; try its values with --set."
-        console.print(words, style="yellow", markup=False)
-    checked = validate(raw, where)
-    note_unused([checked])
+    checked = _one(config, setting, "shown")
     fetch_data([checked.data])
     federation, share = build_federation(checked), checked.adversary.share
     lies = liars(checked.seed, share, federation.seen, federation.clients)
@@ -111,10 +108,48 @@ def show_command(
     console.print(f"Figure: {figure}\nClients: {table}", soft_wrap=True, markup=False)
 
 
+@app.command("write")
+def write_command(
+    config: ConfigFile,
+    folder: Annotated[Path, typer.Argument(help="A new or empty folder for the federation.")],
+    setting: Settings = None,
+) -> None:
+    """Write a file's federation to disk, where it may be larger than memory.
+
+    It is trained with data.source = "disk": a cohort at a time is in memory.
+
+    Example: maxfl data write examples/large.toml big
+    """
+    checked = _one(config, setting, "written")
+    fetch_data([checked.data])
+    with bars("drawing samples") as shown:
+        report = shown.parts(0, 1)
+        write_data(checked, folder, lambda done, total: report("writing", done, total))
+    federation = open_federation(folder)
+    size = sum(path.stat().st_size for path in folder.iterdir())
+    console.print(
+        f"{folder}: {federation.clients} clients, {federation.seen} of them seen, "
+        f"{len(federation.train.y) + len(federation.test.y)} samples, {readable(size)}. "
+        f'Train them with --set data.source=disk --set "data.folder={folder}"',
+        soft_wrap=True, markup=False, highlight=False,
+    )  # fmt: skip
+
+
+def _one(config: Path, setting: list[str] | None, done: str) -> RunConfig:
+    """The one configuration of a file, without its sweep."""
+    raw, where, _ = read_settings(config, setting)
+    if raw.pop("sweep", None) is not None:
+        words = f"Note: {done} without the table [sweep]; try its values with --set."
+        console.print(words, style="yellow", markup=False)
+    checked = validate(raw, where)
+    note_unused([checked])
+    return checked
+
+
 def fetch_data(configs: Sequence[DataConfig]) -> None:
     """Get the files that some configurations need and that are not here, with a bar."""
     for data in dict.fromkeys(configs):
-        if data.source == "arrays":
+        if data.source in ("arrays", "disk"):
             continue
         with download_bar() as progress:
             for file in entry(data.source, data.part, data.vectors).files:

@@ -1,15 +1,20 @@
 """A federation on disk: written client by client, mapped into memory, read a cohort at a time.
 
-federation.json                     shapes, types, and what else there is to know
+federation.json                     shapes, types, digests, and what else there is to know
 train-x.bin train-y.bin             samples of all clients, one client after another
 train-offsets.bin                   where each client's begin
 test-x.bin test-y.bin test-offsets.bin
+names.bin flipped.bin               what clients are called, whose labels contradict; if known
 """
 
+import hashlib
+import json
 import mmap
+import os
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +29,8 @@ from maxfl.federation import (
     checked_samples,
     default_decoding,
 )  # fmt: skip
-from maxfl.files import read_json, write_json
+from maxfl.files import digest, read_json, write_json
+from maxfl.shortage import check_room, told_if_full
 
 ABOUT = "federation.json"
 SPLITS = ("train", "test")
@@ -44,7 +50,8 @@ def write_federation(
     classes: int,
     unseen: int = 0,
     decoding: Decoding | None = None,
-    title: str = "own data",
+    about: About | None = None,
+    room: int | None = None,
 ) -> Path:
     """Write a federation that need not fit into memory, one client after another.
 
@@ -54,57 +61,96 @@ def write_federation(
         classes: Number of labels.
         unseen: How many of the last clients take no part in training.
         decoding: From stored features to the model's input; see ``Federation.from_clients``.
-        title: What the data are.
+        about: What people want to know of it.
+        room: Bytes of all samples, if known: then nothing is begun that will not fit.
     """
     folder = Path(folder)
-    if folder.exists() and any(folder.iterdir()):
-        raise InputError(f"{folder} is not empty: choose another folder")
+    check_empty(folder)
+    remedy = "choose a folder on a larger disk, or fewer clients or samples"
+    if room is not None:
+        check_room(folder, room, "the federation", remedy)
     folder.mkdir(parents=True, exist_ok=True)
-    like: NDArray[Any] | None = None
-    ends: dict[str, list[int]] = {split: [0] for split in SPLITS}
-    with _Files(folder) as files:
-        for k, client in enumerate(clients):
-            for split, pair in zip(SPLITS, client, strict=True):
-                where = f"{split} data of client {k}"
-                x, y = checked_samples(np.asarray(pair[0]), np.asarray(pair[1]), where)
-                like = x if like is None else like
-                _check_alike(x, y, like, classes, where)
-                files.append(split, x, y)
-                ends[split].append(ends[split][-1] + len(y))
-    count = len(ends["train"]) - 1
-    if like is None or not 0 <= unseen < count:
-        raise InputError(
-            f"{count} clients, of which {unseen} are unseen: at least one must be seen"
-        )
-    for split in SPLITS:
-        np.asarray(ends[split], np.int32).tofile(folder / f"{split}-offsets.bin")
-    own = decoding or default_decoding(like.dtype)
-    write_json(folder / ABOUT, {
-        "clients": count, "seen": count - unseen, "classes": classes, "title": title,
-        "dtype": like.dtype.str, "features": list(like.shape[1:]),
-        "samples": {split: ends[split][-1] for split in SPLITS},
-        "decoding": {name: np.asarray(v).tolist() for name, v in own._asdict().items()},
-    })  # fmt: skip
+    gone = "what was written is removed"
+    with told_if_full(folder, "the federation", room, f"{gone}. Make room, or {remedy}"):
+        try:
+            with _Writer(folder) as writer:
+                for k, client in enumerate(clients):
+                    writer.append(k, client, classes)
+                writer.finish(unseen, classes, decoding, about or About())
+        except BaseException:  # half a federation is no use, and takes the room of a whole one
+            for path in folder.iterdir():
+                path.unlink()
+            raise
     return folder
 
 
-class _Files:
-    """Open files that samples are appended to."""
+def check_empty(folder: Path) -> None:
+    """Refuse to write a federation among other things."""
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise InputError(f"{folder} is not an empty folder: choose another one")
+
+
+class _Writer:
+    """The files of a federation while they are written, digested on the way."""
 
     def __init__(self, folder: Path) -> None:
-        names = [f"{split}-{part}" for split in SPLITS for part in "xy"]
-        self._files = {name: (folder / f"{name}.bin").open("wb") for name in names}
+        self._folder = folder
+        self._files: dict[str, BinaryIO] = {}
+        self._open = ExitStack()
+        self._digests: dict[str, Any] = {}
+        self._ends: dict[str, list[int]] = {split: [0] for split in SPLITS}
+        self._like: NDArray[Any] | None = None
 
-    def __enter__(self) -> "_Files":
+    def __enter__(self) -> "_Writer":
         return self
 
     def __exit__(self, *_: object) -> None:
-        for file in self._files.values():
-            file.close()
+        self._open.close()
 
-    def append(self, split: str, x: NDArray[Any], y: NDArray[np.int32]) -> None:
-        self._files[f"{split}-x"].write(np.ascontiguousarray(x).data)
-        self._files[f"{split}-y"].write(np.ascontiguousarray(y).data)
+    def append(self, k: int, client: Pair | tuple[Arrays, Arrays], classes: int) -> None:
+        for split, pair in zip(SPLITS, client, strict=True):
+            where = f"{split} data of client {k}"
+            x, y = checked_samples(np.asarray(pair[0]), np.asarray(pair[1]), where)
+            self._like = x if self._like is None else self._like
+            _check_alike(x, y, self._like, classes, where)
+            self._write(f"{split}-x.bin", x)
+            self._write(f"{split}-y.bin", y)
+            self._ends[split].append(self._ends[split][-1] + len(y))
+
+    def finish(self, unseen: int, classes: int, decoding: Decoding | None, about: About) -> None:
+        """Write the rest; the description last, so that a federation is whole if it is there."""
+        count, like = len(self._ends["train"]) - 1, self._like
+        if like is None or not 0 <= unseen < count:
+            raise InputError(
+                f"{count} clients, of which {unseen} are unseen: at least one must be seen"
+            )
+        for split in SPLITS:
+            self._write(f"{split}-offsets.bin", np.asarray(self._ends[split], np.int32))
+        if about.names is not None:
+            self._write("names.bin", np.asarray(about.names).astype(str))
+        if about.flipped is not None:
+            self._write("flipped.bin", np.asarray(about.flipped, bool))
+        for file in self._files.values():
+            file.flush()
+            os.fsync(file.fileno())
+        own = decoding or default_decoding(like.dtype)
+        names = about.names is not None and np.asarray(about.names).astype(str).dtype.str
+        write_json(self._folder / ABOUT, {
+            "clients": count, "seen": count - unseen, "classes": classes, "title": about.title,
+            "labels": about.labels, "notes": about.notes, "names": names or None,
+            "dtype": like.dtype.str, "features": list(like.shape[1:]),
+            "samples": {split: self._ends[split][-1] for split in SPLITS},
+            "decoding": {name: np.asarray(v).tolist() for name, v in own._asdict().items()},
+            "files": {name: sha.hexdigest() for name, sha in self._digests.items()},
+        })  # fmt: skip
+
+    def _write(self, name: str, array: NDArray[Any]) -> None:
+        if name not in self._files:
+            self._files[name] = self._open.enter_context((self._folder / name).open("wb"))
+            self._digests[name] = hashlib.sha256()
+        content = np.ascontiguousarray(array).view(np.uint8).data
+        self._files[name].write(content)
+        self._digests[name].update(content)
 
 
 def _check_alike(
@@ -127,32 +173,42 @@ def open_federation(folder: str | Path) -> Federation:
     about = read_json(folder / ABOUT)
     train, test = (_samples(folder, split, about) for split in SPLITS)
     decoding = Decoding(**{k: np.asarray(v, np.float32) for k, v in about["decoding"].items()})
-    return Federation(
-        train, test, about["seen"], about["classes"], decoding, About(title=about["title"])
+    people = About(
+        about["title"],
+        None if about["labels"] is None else tuple(about["labels"]),
+        _each(folder, "names", about, about["names"]),
+        _each(folder, "flipped", about, "?"),
+        tuple(about["notes"]),
     )
+    known = digest(json.dumps(about, sort_keys=True).encode())
+    return Federation(train, test, about["seen"], about["classes"], decoding, people, known)
 
 
 def _samples(folder: Path, split: str, about: dict[str, Any]) -> Samples:
     total = about["samples"][split]
-    parts = {
-        "x": (np.dtype(about["dtype"]), (total, *about["features"])),
-        "y": (np.dtype(np.int32), (total,)),
-        "offsets": (np.dtype(np.int32), (about["clients"] + 1,)),
-    }
-    found: dict[str, Any] = {}
-    for name, (dtype, shape) in parts.items():
-        path = folder / f"{split}-{name}.bin"
-        wanted = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-        size = path.stat().st_size if path.is_file() else 0
-        if size != wanted:
-            raise InputError(
-                f"{path} has {size} bytes, but {wanted} belong there: the federation is damaged or "
-                f"was not written to its end; write it again"
-            )
-        found[name] = np.memmap(path, dtype, "r", shape=shape)
-    # Small, and needed all the time.
-    found["offsets"] = np.array(found["offsets"])
-    return Samples(**found)
+    x = _mapped(folder / f"{split}-x.bin", about["dtype"], (total, *about["features"]))
+    y = _mapped(folder / f"{split}-y.bin", np.int32, (total,))
+    offsets = _mapped(folder / f"{split}-offsets.bin", np.int32, (about["clients"] + 1,))
+    return Samples(x, y, np.array(offsets))  # these are small, and needed all the time
+
+
+def _each(folder: Path, name: str, about: dict[str, Any], dtype: Any) -> Any:
+    """Something of every client, in memory; None where it is not there."""
+    file = f"{name}.bin"
+    if file not in about["files"]:
+        return None
+    return np.array(_mapped(folder / file, dtype, (about["clients"],)))
+
+
+def _mapped(path: Path, dtype: Any, shape: tuple[int, ...]) -> Any:
+    wanted = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+    size = path.stat().st_size if path.is_file() else 0
+    if size != wanted:
+        raise InputError(
+            f"{path} has {size} bytes, but {wanted} belong there: the federation is damaged or "
+            f"was not written to its end; write it again"
+        )
+    return np.memmap(path, dtype, "r", shape=shape)
 
 
 def read_clients(samples: Samples, clients: NDArray[np.int64], room: int | None = None) -> Samples:

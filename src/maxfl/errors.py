@@ -13,6 +13,14 @@ class InputError(ValueError):
     """Something given by the user is wrong; the message says what, where, and what to do."""
 
 
+class DiskFullError(InputError):
+    """The disk is too small for what was asked."""
+
+
+class OutOfMemoryError(InputError):
+    """The memory of the machine or a device is too small for what was asked."""
+
+
 def check_number(
     name: str,
     value: ArrayLike,

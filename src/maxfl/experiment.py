@@ -1,7 +1,9 @@
 """From configurations to simulations: those that share a program run together."""
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -10,7 +12,8 @@ import numpy as np
 from maxfl import adversary, participation, requirement, robust
 from maxfl.adversary import Adversary
 from maxfl.algorithms import ALGORITHMS, Algorithm
-from maxfl.data.prepare import prepare_federation
+from maxfl.data.prepare import prepare_federation, write_prepared
+from maxfl.errors import InputError
 from maxfl.federation import Federation
 from maxfl.model import Model, mlp
 from maxfl.optimisers import Kind, Optimiser, Rates
@@ -21,6 +24,7 @@ from maxfl.requirement import Requirement
 from maxfl.robust import Robust
 from maxfl.settings import ModelConfig, RunConfig
 from maxfl.simulation import Simulation
+from maxfl.stream import Stream
 
 
 class Group(NamedTuple):
@@ -44,9 +48,11 @@ def group(configs: Sequence[RunConfig], *, mask_batches: bool | None = None) -> 
     """
     if mask_batches is None:
         mask_batches = jax.default_backend() != "cpu"
-    groups: dict[RunConfig, Group] = {}
+    groups: dict[Any, Group] = {}
     for number, config in enumerate(configs):
-        key = _without_numbers(config, mask_batches=mask_batches)
+        # A stream trains one configuration.
+        alone = number if config.data.source == "disk" else None
+        key = _without_numbers(config, mask_batches=mask_batches), alone
         members = groups.setdefault(key, Group([], []))
         members.numbers.append(number)
         members.configs.append(config)
@@ -63,11 +69,17 @@ def alike(groups: Sequence[Group]) -> list[list[int]]:
     return list(queues.values())
 
 
-def build(configs: Sequence[RunConfig]) -> Simulation:
-    """The simulation of one group."""
+def build(configs: Sequence[RunConfig], at_once: int | None = None) -> Simulation:
+    """The simulation of one group, or the stream of a federation on disk.
+
+    ``at_once`` is the most clients or configurations vectorised on a device.
+    """
     first = configs[0]
     federation = build_federation(first)
-    return Simulation(
+    kind: Callable[..., Simulation] = Simulation
+    if first.data.source == "disk":
+        kind = partial(Stream, panel=first.data.panel, ask=first.participation.ask)
+    return kind(
         federation,
         build_model(first.model, federation),
         _algorithm(configs),
@@ -79,6 +91,7 @@ def build(configs: Sequence[RunConfig]) -> Simulation:
         adversary=_adversary(configs),
         tuning=[c.personal.tuning for c in configs],
         seed=[c.seed for c in configs],
+        at_once=at_once,
     )
 
 
@@ -87,6 +100,13 @@ def build_model(config: ModelConfig, federation: Federation) -> Model:
     inputs = int(np.prod(federation.train.x.shape[1:]))
     model = mlp(inputs, config.hidden, federation.classes, config.dropout)
     return with_precision(model, config.precision)
+
+
+def write_data(config: RunConfig, folder: Path, progress: Callable[[int, int], None]) -> Path:
+    """Write a configuration's federation to a folder, from which it can be streamed."""
+    if config.data.source == "disk":
+        raise InputError(f"{config.data.folder} is on disk already: train it, or copy the folder")
+    return write_prepared(config.data, _data_seed(config), folder, progress)
 
 
 def build_federation(config: RunConfig) -> Federation:
@@ -107,7 +127,7 @@ def _without_numbers(config: RunConfig, *, mask_batches: bool) -> RunConfig:
             "local_steps": 1, "batch_size": batch_size, "local_lr": 1.0, "server_lr": 1.0,
         },
         "requirement": {"multiple": 1.0, "loss": None},
-        "participation": {"start": 0, "dropout": 0.0},
+        "participation": {"start": 0, "dropout": 0.0, "ask": None},
         "server": {
             "beta1": 0.0, "beta2": 0.0, "stability": 1.0, "trim": 0.0, "liars": 0, "keep": 1,
             "clip": None if config.server.clip is None else 1.0,

@@ -24,6 +24,26 @@ READINGS: dict[Reading, str] = {
 """The three readings of GM-Appeal; the paper's text allows each."""
 
 
+class Survey(NamedTuple):
+    """Counts of honest clients in each round, where the history shows only some; int[C, T].
+
+    Attributes:
+        asked: Those that said whether they were willing.
+        willing: Those of them that were: their share estimates that of all.
+        took_part: Those that trained and answered.
+    """
+
+    asked: Any
+    willing: Any
+    took_part: Any
+
+    @property
+    def share(self) -> Floats:
+        """Willing among the asked, float[C, T]; NaN where nobody was asked."""
+        with np.errstate(invalid="ignore"):  # 0/0 is NaN
+            return np.asarray(np.divide(self.willing, self.asked), np.float32)
+
+
 class History(NamedTuple):
     """A finished sweep (or part of one) of C configurations on K clients.
 
@@ -36,6 +56,7 @@ class History(NamedTuple):
         thresholds: Requirements, [C, K] each.
         lies: Who is Byzantine in each configuration, bool[C, K]; they count in no mean.
         params: The final global model, leading axis C.
+        survey: Of a stream, whose history is that of a panel; else ().
     """
 
     rounds: NDArray[np.int64]
@@ -46,6 +67,7 @@ class History(NamedTuple):
     thresholds: Thresholds
     lies: NDArray[np.bool_]
     params: Params
+    survey: Survey | tuple[()] = ()
 
     def satisfied(
         self, reading: Reading = "held-out", model: Whose = "global"
@@ -173,7 +195,13 @@ class History(NamedTuple):
     def stalled_from(self) -> NDArray[np.int64]:
         """First round (from 1) without an honest client, int[C]; 0 if some stay willing."""
         nobody = ~(self.evaluation.willing[:, -1] & self.is_seen & ~self.lies).any(1)
-        honest = ~np.take_along_axis(self.lies[:, None], np.asarray(self.asked.client), axis=-1)
-        active = (np.asarray(self.asked.took_part) & honest).any(-1)
+        active = self._honest_work()
         last = np.where(active, np.arange(1, active.shape[1] + 1), 0).max(1, initial=0)
         return np.where(nobody, last + 1, 0)
+
+    def _honest_work(self) -> NDArray[np.bool_]:
+        """Whether an honest client took part in each round, bool[C, T]."""
+        if self.survey:
+            return np.asarray(self.survey.took_part) > 0
+        honest = ~np.take_along_axis(self.lies[:, None], np.asarray(self.asked.client), axis=-1)
+        return np.asarray((np.asarray(self.asked.took_part) & honest).any(-1))

@@ -172,20 +172,56 @@ def run_cohort(
     lies: Array,
     state: State,
     round_: Array,
+    sampled: Array,
+    losses: Any,
 ) -> tuple[State, Asked]:
     """Train one cohort whose data alone are here: clients ``names``, int32[m], in their order.
 
     ``requirement`` is theirs, float32[C, m]; the state's memory has their rows, in their order.
+    ``sampled`` says which of them are real, bool[m]; ``losses`` are theirs where the rule has
+    measured them, float32[m], else ().
     """  # fmt: skip
 
-    def train(data: Data, own: Own, names: Array, round_: Array) -> tuple[State, Asked]:
+    def train(
+        data: Data, own: Own, names: Array, round_: Array, sampled: Array, losses: Any
+    ) -> tuple[State, Asked]:
         numbers, rho, lies, state = own
         setup = Setup(spec, data, jnp.zeros(0, jnp.int32), numbers, rho, lies, names)
-        place = jnp.arange(spec.cohort)
-        return train_cohort(setup, round_, state, (), place, jnp.ones(spec.cohort, bool))
+        return train_cohort(setup, round_, state, losses, jnp.arange(spec.cohort), sampled)
 
     sweep = numbers, requirement, lies, state
-    return _for_each(spec, train, data, sweep, names, round_)
+    return _for_each(spec, train, data, sweep, names, round_, sampled, losses)
+
+
+@partial(jax.jit, static_argnums=0)
+def ask(
+    spec: Spec,
+    data: Data,
+    names: Array,
+    numbers: Numbers,
+    requirement: Array,
+    lies: Array,
+    state: State,
+    round_: Array,
+) -> tuple[Array, Array]:
+    """Show the model to clients ``names``, whose data are here: F_k(w), and who is willing; [C, n].
+
+    Liars always are.
+    """
+
+    def show(data: Data, own: Own, names: Array, round_: Array) -> tuple[Array, Array]:
+        numbers, rho, lies, state = own
+        train = data.train
+        # Rows behind the last client's are nobody's.
+        there = jnp.arange(len(train.y)) < train.offsets[-1]
+        owner = jnp.where(there, owners(train), len(names))
+        setup = Setup(spec, data, owner, numbers, rho, lies, names)
+        loss = all_losses(setup, state.server)
+        wants = willing(spec.rule, numbers.presence, round_, loss, rho)
+        return loss, wants | lies[names] if spec.attack else wants
+
+    sweep = numbers, requirement, lies, state
+    return _for_each(spec, show, data, sweep, names, round_)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -204,16 +240,17 @@ def look(
     def show(data: Data, own: Own, names: Array, done: Array) -> Evaluation:
         numbers, rho, lies, state = own
         setup = Setup(spec, data, owners(data.train), numbers, rho, lies, names)
-        return _evaluate(setup, owners(data.test), done, state, ())
+        losses = watched_losses(setup, state.server)
+        return _evaluate(setup, owners(data.test), done, state, losses)
 
     sweep = numbers, requirement, lies, state
     return _for_each(spec, show, data, sweep, names, done)
 
 
-def _for_each(spec: Spec, function: Callable[..., T], data: Data, sweep: Own, *alike: Array) -> T:
+def _for_each(spec: Spec, function: Callable[..., T], data: Data, sweep: Own, *alike: Any) -> T:
     """``function(data, own, *alike)`` for every configuration, laid out on the devices."""
 
-    def shard(data: Data, sweep: Own, *alike: Array) -> Any:
+    def shard(data: Data, sweep: Own, *alike: Any) -> Any:
         return _map(
             lambda own: function(data, own, *alike), sweep, spec.layout.configurations_at_once
         )

@@ -41,9 +41,15 @@ from maxfl.processes import first, group, lead
 from maxfl.report.card import cards
 from maxfl.report.source import read
 from maxfl.requirement import SoloResults
+from maxfl.shortage import check_room, told_if_full, told_if_out_of_memory
 from maxfl.simulation import Progress, Simulation
 from maxfl.summary import summarise
 from maxfl.trackers import Configuration, Opener
+
+ELSEWHERE = (
+    "choose a folder on a larger disk (--out), or lower training.rounds, training.cohort or the "
+    "number of configurations"
+)
 
 
 def run(
@@ -97,9 +103,10 @@ def run(
             began = time.monotonic()
             told = _told(folder, numbers, values, config)
             following = Following(live, told, trackers if first() else ())
-            with live.telling():
+            with _told_if_short(simulation, folder), live.telling():
+                lead(lambda: _check_room(folder, simulation, checkpoint))
                 history = _train(simulation, checkpoint, live, known, following)
-            lead(lambda: _write_results(folder, simulation, history, numbers, values, began))
+                lead(lambda: _write_results(folder, simulation, history, numbers, values, began))
         elif progress:
             progress("rounds", simulation.training.rounds, simulation.training.rounds)
         if first():  # also of a finished run, which may have been killed just before
@@ -107,6 +114,19 @@ def run(
             live.remove()
             write_card(folder)
     return folder
+
+
+@contextmanager
+def _told_if_short(simulation: Simulation, folder: Path) -> Iterator[None]:
+    """Say what to change where disk or memory is short, and that what is done is kept."""
+    kept = f" {folder} keeps what is done: add --resume (resume=True) to go on."
+    with (
+        told_if_full(
+            folder, "the run", simulation.folder_bytes, f"make room.{kept} Or {ELSEWHERE}"
+        ),
+        told_if_out_of_memory(simulation, kept),
+    ):
+        yield
 
 
 @contextmanager
@@ -221,6 +241,12 @@ def _told(
     ]
 
 
+def _check_room(folder: Path, simulation: Simulation, checkpoint: Checkpoint) -> None:
+    """Refuse to begin what the disk can't hold."""
+    if not checkpoint.exists:
+        check_room(folder, simulation.least_folder_bytes, "the run", ELSEWHERE)
+
+
 def _train(
     simulation: Simulation,
     checkpoint: Checkpoint,
@@ -229,6 +255,17 @@ def _train(
     following: Following,
 ) -> History:
     """All blocks, from the start or from the checkpoint."""
+    with simulation.working_in(checkpoint.folder, live.report):
+        return _blocks(simulation, checkpoint, live, known, following)
+
+
+def _blocks(
+    simulation: Simulation,
+    checkpoint: Checkpoint,
+    live: Live,
+    known: SoloResults | None,
+    following: Following,
+) -> History:
     saved = checkpoint.shared(simulation)
     if saved:
         prepared, state, blocks = saved
@@ -271,7 +308,7 @@ def _write_results(
     began: float,
 ) -> None:
     """Every file of a finished run; the summary last."""
-    fed = simulation.federation
+    fed = simulation.shown
     seeds = np.broadcast_to(np.asarray(simulation.plan.seed), len(numbers))
     contents = (
         tables.history_table(history, numbers),

@@ -48,7 +48,12 @@ class DataConfig(Section):
         "digits",
         "synthetic",
         "arrays",
-    ] = Field("fashion-mnist-12k", description="see `maxfl data list`; arrays: your own `file`")
+        "disk",
+    ] = Field(
+        "fashion-mnist-12k",
+        description="see `maxfl data list`; arrays: your own `file`; disk: a `folder` of "
+        "`maxfl data write`, of which a cohort at a time is in memory",
+    )
     dir: Path | None = Field(
         None, strict=False, description="folder to look for data sets in, before `MAXFL_DATA`"
     )
@@ -64,11 +69,23 @@ class DataConfig(Section):
     synthetic_beta: NonNegativeFloat = Field(
         1.0, description="for synthetic: how much clients' features differ"
     )
+    synthetic_samples: Annotated[int, Field(ge=2)] | None = Field(
+        None, description="for synthetic: samples of every client; by default sizes are log-normal"
+    )
     file: Path | None = Field(
         None,
         strict=False,
         description="for source = arrays, a .npz seen from the current folder: x [n, ...], y [n] "
         "and, if there, client [n]",
+    )
+    folder: Path | None = Field(
+        None,
+        strict=False,
+        description="for source = disk, seen from the current folder; the other settings here, but "
+        "`panel`, are as they were when it was written",
+    )
+    panel: PositiveInt = Field(
+        1000, description="for disk: seen clients, and unseen ones, that judge the model"
     )
     partition: Literal[
         "dirichlet", "dirichlet-unequal", "clusters", "shards", "iid", "by-owner"
@@ -114,6 +131,10 @@ class DataConfig(Section):
     def _fits(self) -> "DataConfig":
         if (self.source == "arrays") != (self.file is not None):
             raise ValueError('`file` and source = "arrays" go together: give both or neither')
+        if (self.source == "disk") != (self.folder is not None):
+            raise ValueError('`folder` and source = "disk" go together: give both or neither')
+        if self.source == "disk":
+            return self
         owned = ("arrays", "sent140", "synthetic")
         if self.partition == "by-owner" and self.source not in owned:
             raise ValueError(f'partition = "by-owner" needs source = {" or ".join(owned)}')
@@ -190,6 +211,11 @@ class ParticipationConfig(Section):
     )
     start: NonNegativeInt = Field(10, description="rounds before appeal decides")
     dropout: Share = Field(0.0, description="probability that an asked client fails to answer")
+    ask: PositiveInt | None = Field(
+        None,
+        description="for opt-out with data.source = disk: most clients that are shown the model in "
+        "a round, until enough are willing",
+    )
 
 
 class ServerConfig(Section):

@@ -2,7 +2,9 @@
 
 import platform
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -27,7 +29,8 @@ from maxfl.processes import agree, attached, fetch, place, several
 from maxfl.program import SKIP, run_block, start, train_alone
 from maxfl.requirement import Requirement, Solo, SoloResults, Thresholds, solo, thresholds
 from maxfl.robust import Robust
-from maxfl.spec import Asked, Data, Evaluation, SoloSpec, Spec, State
+from maxfl.shortage import told_if_out_of_memory
+from maxfl.spec import Asked, Data, Evaluation, Personal, SoloSpec, Spec, State
 
 Progress = Callable[[str, int, int], None]
 """Called with (stage, done, total) while a run goes on."""
@@ -50,11 +53,13 @@ class Block(NamedTuple):
         rounds: Rounds done at each of its evaluations, int[P].
         evaluation: [C, P, K] each.
         asked: [C, rounds of the block, m] each.
+        survey: Of a stream, [C, rounds of the block] each; else ().
     """
 
     rounds: Any
     evaluation: Evaluation
     asked: Asked
+    survey: Any = ()
 
 
 class Simulation:
@@ -168,9 +173,9 @@ class Simulation:
 
     @cached_property
     def _data(self) -> Data:
-        """All samples, on every device; brought there when first needed."""
-        federation = self.federation
-        return self.everywhere(Data(federation.train, federation.test, federation.decoding))
+        """The samples of all clients shown, on every device; brought there when first needed."""
+        shown = self.shown
+        return self.everywhere(Data(shown.train, shown.test, shown.decoding))
 
     def everywhere(self, arrays: Any) -> Any:
         """Arrays on every device."""
@@ -185,9 +190,13 @@ class Simulation:
     def footprint(self) -> Footprint:
         """Memory that the run needs, predicted from shapes."""
         federation, model, algorithm, training, *_ = self.plan
-        looks = 1 + -(-training.rounds // training.evaluate_every)
         batch_size = int(np.max(training.batch_size))
-        return footprint(federation, model, algorithm, batch_size, looks, self._rows)
+        return footprint(federation, model, algorithm, batch_size, self._looks, self._rows)
+
+    @property
+    def _looks(self) -> int:
+        """Evaluations, that of the untrained model included."""
+        return 1 + -(-self.training.rounds // self.training.evaluate_every)
 
     @property
     def at_once(self) -> int:
@@ -203,6 +212,47 @@ class Simulation:
         return own.data + layout.configurations_at_once * each
 
     @property
+    def memory_settings(self) -> list[str]:
+        """What to lower where memory is short."""
+        return [
+            "training.batch_size, training.cohort or the model's size",
+            "write the data to disk (maxfl data write) and have a cohort at a time in memory",
+        ]
+
+    @property
+    def folder_bytes(self) -> int:
+        """Bytes that a run will take in its folder, at most: two states, and what is measured."""
+        state, row = self._state_bytes
+        rows = rows_needed(self.training.rounds * self.spec.cohort, self.spec.seen)
+        return 2 * self.configurations * (state + rows * row) + self._measured_bytes
+
+    @property
+    def least_folder_bytes(self) -> int:
+        """Bytes that it will take for sure."""
+        return self.folder_bytes
+
+    @property
+    def _measured_bytes(self) -> int:
+        """Bytes of all evaluations, and of who was asked."""
+        training = self.training
+        numbers = len(Evaluation._fields) + (len(Personal._fields) if self.personal else 0)
+        asked = training.rounds * training.cohort * len(Asked._fields)
+        return 4 * self.configurations * (self._looks * self.shown.clients * numbers + asked)
+
+    @cached_property
+    def _state_bytes(self) -> tuple[int, int]:
+        """Bytes of a configuration's state without clients' memory, and of a client's memory."""
+
+        def size(tree: Any) -> int:
+            return sum(int(a.size) * a.dtype.itemsize for a in jax.tree.leaves(tree))
+
+        state = jax.eval_shape(self._start)
+        rows = state.memory.rows
+        server = size(state.server) + size(state.optimiser) + size(state.memory.place)
+        rows_there = rows_needed(self.spec.cohort, self.spec.seen)
+        return server // self.configurations, size(rows) // (self.configurations * rows_there)
+
+    @property
     def personal(self) -> bool:
         """Whether clients use personal or tuned models, which are then measured too."""
         return self.spec.personal
@@ -211,6 +261,24 @@ class Simulation:
     def federation(self) -> Federation:
         """The clients and their data."""
         return self.plan.federation
+
+    @property
+    def shown(self) -> Federation:
+        """The clients that judge the model and whose results are kept: all of them."""
+        return self.federation
+
+    @property
+    def _names(self) -> Any:
+        """Numbers of the clients shown, int32[K]; None where they are all there are."""
+        return None
+
+    def working_in(
+        self,
+        folder: Path,  # noqa: ARG002 (a stream has files there)
+        progress: Progress | None = None,  # noqa: ARG002
+    ) -> AbstractContextManager[Any]:
+        """Hold what a run needs beside memory, for instance files in a folder: here nothing."""
+        return nullcontext()
 
     @property
     def training(self) -> Training:
@@ -227,7 +295,7 @@ class Simulation:
         """
         known = SoloResults() if known is None else known
         numbers = self.numbers
-        shared = self.federation.digest(), self.alone.model, self.alone.steps
+        shared = self.shown.digest(), self.alone.model, self.alone.steps
         own = (a.tolist() for a in (numbers.seed, numbers.local_lr, numbers.batch_size))
         keys = [(*shared, *row) for row in zip(*own, strict=True)][: self.configurations]
         with known.lock:
@@ -240,26 +308,34 @@ class Simulation:
 
     def demand(self, alone: Solo) -> Thresholds:
         """The requirements that follow from solo results, [C, K] each."""
-        return thresholds(self.plan.requirement, self.federation, alone, self.configurations)
+        return thresholds(self.plan.requirement, self.shown, alone, self.configurations)
 
     def _train_alone(self, c: int, progress: Progress | None) -> Solo:
-        """Solo results of one configuration, [K], one chunk of clients after another.
+        """Solo results of one configuration, [K]."""
+        everyone = np.arange(self.shown.clients)
+        return self._alone_at(everyone, c, self._data, self._names, progress)
 
-        One at a time, so that the bits do not depend on what else is in the sweep.
+    def _alone_at(
+        self, places: Any, c: int, data: Data, names: Any, progress: Progress | None = None
+    ) -> Solo:
+        """Solo results of the clients at some places of the data, [n], one chunk after another.
+
+        For one configuration at a time, so that the bits do not depend on what else is in the
+        sweep; the chunks' width depends on all clients that are there, so that one program does.
         """
         numbers, layout = self.numbers, self.alone.layout
         own = [a[c : c + 1] for a in (numbers.seed, numbers.local_lr, numbers.batch_size)]
-        devices, clients = layout.mesh.shape[CLIENT], self.federation.clients
+        devices, clients = layout.mesh.shape[CLIENT], len(data.train.offsets) - 1
         width = min(max(SOLO_CHUNK, layout.clients_at_once), -(-clients // devices)) * devices
-        chunks = []
-        for begin in range(0, clients, width):
-            chunk = np.minimum(np.arange(begin, begin + width, dtype=np.int32), clients - 1)
+        chunks, total = [], len(places)
+        for begin in range(0, total, width):
+            chunk = np.minimum(np.arange(begin, begin + width), total - 1)
             with attached():
-                results = train_alone(self.alone, self._data, *own, chunk)
+                results = train_alone(self.alone, data, *own, places[chunk].astype(np.int32), names)
             chunks.append(self.fetch(results))
             if progress:
-                progress("solo training", min(begin + width, clients), clients)
-        return jax.tree.map(lambda *parts: np.concatenate(parts, axis=1)[0, :clients], *chunks)
+                progress("solo training", min(begin + width, total), total)
+        return jax.tree.map(lambda *parts: np.concatenate(parts, axis=1)[0, :total], *chunks)
 
     def start(self) -> State:
         """State before the first round."""
@@ -271,6 +347,10 @@ class Simulation:
     def state_shape(self) -> State:
         """Shapes and types of the state, computing nothing."""
         return jax.eval_shape(self._start)
+
+    def survey_shape(self) -> Any:
+        """What a block's survey has."""
+        return ()
 
     def _start(self) -> State:
         spec, algorithm = self.spec, self.spec.algorithm
@@ -395,14 +475,15 @@ def simulate(
     simulation = Simulation(federation, model, algorithm, training, **options)
     if several():
         simulation.agree(simulation.describe())
-    state, blocks = simulation.start(), []
-    prepared = simulation.prepare(progress)
-    for now, block in simulation.blocks(prepared, state):
-        state = now
-        blocks.append(block)
-        if progress:
-            progress("rounds", int(block.rounds[-1]), simulation.training.rounds)
-    return simulation.history(prepared, blocks, state)
+    with told_if_out_of_memory(simulation):
+        state, blocks = simulation.start(), []
+        prepared = simulation.prepare(progress)
+        for now, block in simulation.blocks(prepared, state):
+            state = now
+            blocks.append(block)
+            if progress:
+                progress("rounds", int(block.rounds[-1]), simulation.training.rounds)
+        return simulation.history(prepared, blocks, state)
 
 
 def _arrays(numbers: Any) -> Any:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from maxfl.config import override_all, validate
-from maxfl.errors import InputError
+from maxfl.errors import InputError, OutOfMemoryError
 from maxfl.experiment import Group, alike, build, group
 from maxfl.files import read_json, write_json, write_whole
 from maxfl.folders import SUMMARY, TABLES
@@ -104,17 +104,19 @@ def run_sweep(
     progress: Callable[[int, int], Progress] | None = None,
     announce: Callable[[str], None] | None = None,
     trackers: Sequence[Opener] = (),
+    at_once: int | None = None,
 ) -> Path:
     """Run a sweep in a folder: groups below it, and the tables of all of them in it.
 
     ``progress(group, groups)`` gives the progress callback of each group; ``announce`` is told how
-    the work is cut and what memory it will take; ``trackers`` are told all metrics.
+    the work is cut and what memory it will take; ``trackers`` are told all metrics. ``at_once`` is
+    the most configurations or clients vectorised on a device.
     """
     groups = group(grid.configs)
     # Built once beforehand, so that every mistake shows before the first training.
     settings = [config.model_dump(mode="json") for config in grid.configs]
     with together():
-        plans = [_foresee(members) for members in groups]
+        plans = [_foresee(members, at_once) for members in groups]
     description = {
         "configurations": {str(number): config for number, config in enumerate(settings)},
         "groups": {str(g): plan.description for g, plan in enumerate(plans)},
@@ -125,7 +127,7 @@ def run_sweep(
             largest = max(plan.bytes for plan in plans)
             if announce:
                 announce(_forecast(plans, largest))
-            _run_groups(grid, groups, folder, settings, progress, largest, trackers)
+            _run_groups(grid, groups, folder, settings, progress, largest, trackers, at_once)
     return folder
 
 
@@ -138,8 +140,8 @@ class _Plan(NamedTuple):
     bytes: int
 
 
-def _foresee(members: Group) -> _Plan:
-    built = build(members.configs)
+def _foresee(members: Group, at_once: int | None) -> _Plan:
+    built = build(members.configs, at_once)
     return _Plan(built.describe(), built.configurations, built.at_once, built.predicted_bytes)
 
 
@@ -163,6 +165,7 @@ def _run_groups(
     progress: Callable[[int, int], Progress] | None,
     largest: int,
     trackers: Sequence[Opener],
+    at_once: int | None,
 ) -> None:
     """One run folder after another, then the tables and the summary of all."""
     known, stop = SoloResults(), Event()
@@ -174,7 +177,7 @@ def _run_groups(
         numbers, configs = groups[g]
         try:
             run(
-                build(configs),
+                build(configs, at_once),
                 places[g],
                 resume=True,
                 progress=stoppable(progress(g, len(groups)) if progress else None, stop),
@@ -184,7 +187,7 @@ def _run_groups(
                 config=[settings[n] for n in numbers],
                 trackers=trackers,
             )
-        except jax.errors.JaxRuntimeError as error:  # such as a device without memory
+        except (jax.errors.JaxRuntimeError, OutOfMemoryError) as error:
             if several():  # the others are in the middle of this group, and can't be told
                 raise
             failed[g] = str(error).splitlines()[0]

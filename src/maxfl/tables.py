@@ -56,7 +56,8 @@ def metrics_table(
 ) -> pa.Table:
     """One row per configuration, evaluated round, group of clients, model and metric.
 
-    Each swept setting has a column of its own, under its dotted name.
+    A stream also has counts of all clients in every round, whether evaluated or not. Each swept
+    setting has a column of its own, under its dotted name.
     """
     models: tuple[Whose, ...] = ("global", "personal") if history.has_personal else ("global",)
     groups: tuple[Group, ...] = ("seen",) if history.is_seen.all() else ("seen", "unseen")
@@ -66,6 +67,13 @@ def metrics_table(
         for clients in groups
         for metric, value in history.metrics(clients, model).items()
     ]
+    if history.survey:
+        every = history._replace(rounds=np.arange(1, history.survey.asked.shape[1] + 1))
+        counts = {**history.survey._asdict(), "willing_share": history.survey.share}
+        parts += [
+            _metric_rows(f"survey_{name}", value, numbers, every, "seen", "global")
+            for name, value in counts.items()
+        ]
     table = pa.concat_tables(parts)
     place = np.searchsorted(np.asarray(numbers), table["configuration"].to_numpy())
     table = table.add_column(1, "seed", pa.array(np.asarray(seeds, np.int64)[place]))

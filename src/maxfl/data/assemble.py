@@ -1,6 +1,7 @@
-"""From a data set and a split to a federation."""
+"""From a data set and a split to a federation, in memory or client by client."""
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,13 +10,53 @@ from maxfl.data.dataset import Dataset
 from maxfl.data.flips import label_map
 from maxfl.data.partition import Parts, Split
 from maxfl.errors import InputError, check_number
-from maxfl.federation import About, Federation, Samples, default_decoding
+from maxfl.federation import About, Arrays, Federation, Samples, default_decoding
 
 VALIDATION_SHARE = 0.25
 """Of the training data, when settings are being chosen and the test data stay out of sight."""
 
 
+class Cut(NamedTuple):
+    """Who has which samples, before they are copied.
+
+    Attributes:
+        train: Sample numbers of each client's training data.
+        test: Of its held-out data.
+        is_flipped: Whether each client's labels are flipped, bool[K].
+        new_label: What a flipped client's labels become, int32[classes].
+        about: For people.
+    """
+
+    train: Parts
+    test: Parts
+    is_flipped: NDArray[np.bool_]
+    new_label: NDArray[np.int32]
+    about: About
+
+
 def assemble(
+    dataset: Dataset, split: Split, rng: np.random.Generator, *, unseen: int = 0, **options: Any
+) -> Federation:
+    """A federation in memory; options are those of ``cut``."""
+    own = cut(dataset, split, rng, unseen=unseen, **options)
+    return Federation(
+        _gather(dataset, own.train, own.is_flipped, own.new_label),
+        _gather(dataset, own.test, own.is_flipped, own.new_label),
+        seen=len(own.train) - unseen,
+        classes=dataset.classes,
+        decoding=dataset.decoding or default_decoding(dataset.x.dtype),
+        about=own.about,
+    )
+
+
+def one_by_one(dataset: Dataset, own: Cut) -> Iterator[tuple[Arrays, Arrays]]:
+    """The same clients one after another: training and held-out (x, y) of each."""
+    for train, test, flipped in zip(own.train, own.test, own.is_flipped, strict=True):
+        pairs = [(dataset.x[rows], dataset.y[rows]) for rows in (train, test)]
+        yield tuple((x, own.new_label[y] if flipped else y) for x, y in pairs)  # type: ignore[misc]
+
+
+def cut(
     dataset: Dataset,
     split: Split,
     rng: np.random.Generator,
@@ -25,7 +66,7 @@ def assemble(
     flipped: float = 0.0,
     flip: str = "reverse",
     validation: bool = False,
-) -> Federation:
+) -> Cut:
     """Split each client's samples into training and test data, and flip some clients' labels.
 
     Args:
@@ -55,14 +96,8 @@ def assemble(
         train.append(rows[:cut])
         test.append(rows[cut:])
     new_label = label_map(flip, dataset.classes, rng)
-    return Federation(
-        _gather(dataset, train, is_flipped, new_label),
-        _gather(dataset, test, is_flipped, new_label),
-        seen=len(parts) - unseen,
-        classes=dataset.classes,
-        decoding=dataset.decoding or default_decoding(dataset.x.dtype),
-        about=About(dataset.title, dataset.labels, names, is_flipped, notes),
-    )
+    about = About(dataset.title, dataset.labels, names, is_flipped, notes)
+    return Cut(train, test, is_flipped, new_label, about)
 
 
 def _gather(

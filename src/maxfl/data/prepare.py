@@ -1,15 +1,18 @@
 """From the data section of a configuration to a federation."""
 
 import os
+import tempfile
 import threading
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from maxfl.data import partition
 from maxfl.data.arrays import load_arrays
-from maxfl.data.assemble import assemble
+from maxfl.data.assemble import assemble, cut, one_by_one
 from maxfl.data.dataset import Dataset
 from maxfl.data.digits import digits
 from maxfl.data.emnist import emnist
@@ -19,8 +22,9 @@ from maxfl.data.partition import Split
 from maxfl.data.sentiment140 import sentiment140, sentiment140_stand_in
 from maxfl.data.sources import Part
 from maxfl.data.synthetic import synthetic
+from maxfl.disk import check_empty, open_federation, write_federation
 from maxfl.errors import InputError
-from maxfl.federation import Federation
+from maxfl.federation import Arrays, Federation
 from maxfl.settings import DataConfig
 
 _LOCK = threading.Lock()
@@ -30,10 +34,12 @@ PARTITION_STREAM = 0xDA7A
 
 
 def prepare_federation(data: DataConfig, seed: int) -> Federation:
-    """Load the data, and split them over clients with a seed.
+    """Load the data, and split them over clients with a seed; or open what is on disk.
 
     The last few are kept, since the methods of a sweep meet the same ones.
     """
+    if data.folder is not None:
+        return open_federation(data.folder)
     with _LOCK:
         return _prepare(data, seed, os.environ.get(VARIABLE), _changed(data.file))
 
@@ -47,22 +53,53 @@ def _changed(file: Path | None) -> int | None:
 def _prepare(data: DataConfig, seed: int, _variable: str | None, _file: int | None) -> Federation:
     rng = np.random.default_rng([seed, PARTITION_STREAM])
     dataset = _dataset(data, rng)
-    return assemble(
-        dataset,
-        _split(data, dataset, rng),
-        rng,
-        unseen=data.unseen,
-        train_share=data.train_share,
-        flipped=data.flipped,
-        flip=data.flip,
-        validation=data.evaluate_on == "validation",
-    )
+    return assemble(dataset, _split(data, dataset, rng), rng, **_cutting(data))
 
 
-def _dataset(data: DataConfig, rng: np.random.Generator) -> Dataset:
+def write_prepared(
+    data: DataConfig, seed: int, folder: Path, progress: Callable[[int, int], None]
+) -> Path:
+    """Write the federation that ``prepare_federation`` gives, client by client, to a folder.
+
+    Samples that are drawn need not fit into memory: they go through files beside the folder.
+    """
+    check_empty(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".drawn-") as scratch:
+        rng = np.random.default_rng([seed, PARTITION_STREAM])
+        dataset = _dataset(data, rng, Path(scratch))
+        own = cut(dataset, _split(data, dataset, rng), rng, **_cutting(data))
+        samples = sum(map(len, own.train)) + sum(map(len, own.test))
+        each = int(np.prod(dataset.x.shape[1:])) * dataset.x.dtype.itemsize + 4
+
+        def clients() -> Iterator[tuple[Arrays, Arrays]]:
+            for done, client in enumerate(one_by_one(dataset, own)):
+                progress(done, len(own.train))
+                yield client
+
+        return write_federation(
+            folder, clients(), classes=dataset.classes, unseen=data.unseen,
+            decoding=dataset.decoding, about=own.about, room=samples * each,
+        )  # fmt: skip
+
+
+def _cutting(data: DataConfig) -> dict[str, Any]:
+    """How clients' samples are cut, for ``maxfl.data.assemble``."""
+    return {
+        "unseen": data.unseen,
+        "train_share": data.train_share,
+        "flipped": data.flipped,
+        "flip": data.flip,
+        "validation": data.evaluate_on == "validation",
+    }
+
+
+def _dataset(data: DataConfig, rng: np.random.Generator, scratch: Path | None = None) -> Dataset:
+    """All samples; those that are drawn, in files where there is a folder for them."""
     if data.source == "synthetic":
-        clients = data.clients + data.unseen
-        return synthetic(clients, data.synthetic_alpha, data.synthetic_beta, rng)
+        clients, size = data.clients + data.unseen, data.synthetic_samples
+        numbers = clients, data.synthetic_alpha, data.synthetic_beta
+        return synthetic(*numbers, rng, samples=size, scratch=scratch)
     if data.file is not None:
         return load_arrays(data.file)
     return _published(data.source, data.part, data.vectors, data.dir, os.environ.get(VARIABLE))

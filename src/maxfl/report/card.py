@@ -102,7 +102,7 @@ def _weights(own: Configuration) -> str:
 def _split(settings: Mapping[str, Any]) -> list[str]:
     """How the data were shared out."""
     kind = settings.get("data.partition")
-    if kind is None:
+    if kind is None or settings.get("data.source") == "disk":  # shared out when it was written
         return []
     how = {
         "dirichlet": f"labels skewed by Dirichlet({settings.get('data.alpha')})",
