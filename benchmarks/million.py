@@ -28,15 +28,21 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="for the data; kept, and used again")
     parser.add_argument("--clients", type=int, nargs="*", default=[10_000, 1_000_000])
     parser.add_argument("--method", default="fedavg")
+    parser.add_argument(
+        "--loss", type=float,
+        help="a fixed requirement; without it clients train alone when first asked, so that the "
+        "rounds of a small federation get faster",
+    )  # fmt: skip
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     wanted = parser.parse_args()
     if wanted.one:
-        print(json.dumps(measure(wanted.folder, wanted.one, wanted.method)))
+        print(json.dumps(measure(wanted.folder, wanted.one, wanted.method, wanted.loss)))
         return
     base = 0.0
     for clients in wanted.clients:
         command = [sys.executable, __file__, str(wanted.folder), "--one", str(clients),
                    "--method", wanted.method]  # fmt: skip
+        command += [] if wanted.loss is None else ["--loss", str(wanted.loss)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             sys.exit(done.stderr)
@@ -47,7 +53,7 @@ def main() -> None:
               f"data {found['data_gib']:.1f} GiB; {wanted.method}", flush=True)  # fmt: skip
 
 
-def measure(folder: Path, clients: int, method: str) -> dict[str, float]:
+def measure(folder: Path, clients: int, method: str, loss: float | None) -> dict[str, float]:
     import maxfl
     from maxfl.disk import open_federation, write_federation
     from maxfl.federation import About
@@ -70,7 +76,8 @@ def measure(folder: Path, clients: int, method: str) -> dict[str, float]:
     )  # fmt: skip
     stream(
         federation, maxfl.mlp(784, (64, 30), 10), maxfl.ALGORITHMS[method](), training,
-        requirement=maxfl.solo(steps=10), panel=500, progress=progress,
+        requirement=maxfl.solo(steps=10) if loss is None else maxfl.fixed(loss, steps=10),
+        panel=500, progress=progress,
     )  # fmt: skip
     times = np.diff(ends[WARM - 1 : -1])  # the last round is followed by an evaluation
     size = sum(path.stat().st_size for path in place.iterdir())
