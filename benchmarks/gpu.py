@@ -1,63 +1,101 @@
-"""Milliseconds per round and configuration on one accelerator, for 1, 64 and 1000 at once.
+"""Milliseconds per round and configuration on one GPU, for 1, 64 and 1000 at once, beside PyTorch.
 
     python benchmarks/gpu.py [FILE.json]
 
-The Fashion-MNIST MLP, 100 clients × 300 samples, 5 a round, 30 steps of 32, FedAvg and MaxFL, in
-every precision; memory as predicted and as used; and what a precision does to GM-Appeal (MaxFL with
-opt-out on 60 clients with 200 real images each, labels by Dirichlet(0.5)). Writes
-benchmarks/results/gpu.json or the file given; docs/performance.md quotes it.
+The workload `mlp` of the peers: the Fashion-MNIST MLP, 100 clients × 300 samples, 5 a round, 30
+steps of 32. Also memory, as predicted and as used, and what a precision does to GM-Appeal: annealed
+MaxFL on 60 clients with 200 real images each, in five clusters. PyTorch is the peers' loop, where
+it is installed beside JAX. Writes benchmarks/results/gpu.json or the file given, which
+docs/performance.md quotes.
 """
 
 import json
 import platform
+import subprocess
 import sys
+import tempfile
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
-from rounds import BATCH, COHORT, STEPS, workload
 
 import maxfl
 from maxfl.data.assemble import assemble
 from maxfl.data.fashion_mnist import fashion_mnist_12k
-from maxfl.data.partition import dirichlet
+from maxfl.data.partition import clusters
 
+sys.path.append(str(Path(__file__).parent / "peers"))
+from peer_maxfl import federation
+from task import Task, write
+from workloads import make
+
+PEERS = Path(__file__).parent / "peers"
 FILE = Path(__file__).parent / "results/gpu.json"
 SIZES = (1, 64, 1000)
-ROUNDS, TURNS = 100, 3
-SEEDS = 32
-PRECISIONS = ("platform", "float32", "bfloat16")
+ROUNDS, TURNS, SEEDS = 100, 3, 32
+MEASURED = (
+    ("platform", "FedAvg"), ("platform", "MaxFL"), ("float32", "FedAvg"), ("bfloat16", "FedAvg"),
+)  # fmt: skip
 METHODS = {"FedAvg": maxfl.fedavg(), "MaxFL": maxfl.maxfl()}
+TORCH = ("one thread", "vmap", "vmap, CUDA graph")
 
 
 def main() -> None:
     """Measure, print and write."""
-    device, fed, skewed = jax.devices()[0], workload(), skewed_clients()
+    task = make("mlp")
+    fed, clustered, mlp = federation(task), clustered_clients(), maxfl.mlp(784, (64, 30), 10)
     found: dict[str, Any] = {
-        "device": device.device_kind, "jax": jax.__version__, "machine": platform.machine(),
-        "rounds": [], "appeal": [],
+        "device": jax.devices()[0].device_kind, "machine": platform.machine(),
+        "jax": jax.__version__, "torch": [], "rounds": [], "appeal": [],
     }  # fmt: skip
     file = Path(sys.argv[1]) if len(sys.argv) > 1 else FILE
-    for precision in PRECISIONS:
-        model = maxfl.with_precision(maxfl.mlp(784, (64, 30), 10), precision)
-        for name, method in METHODS.items():
-            for size in SIZES:
-                row = {"precision": precision, "method": name, "configurations": size}
-                found["rounds"].append(row | timed(fed, model, method, size))
-                print(found["rounds"][-1], flush=True)
-                file.write_text(json.dumps(found, indent=1))
-        found["appeal"].append({"precision": precision} | appeal(skewed, model))
-        print(found["appeal"][-1], flush=True)
-        file.write_text(json.dumps(found, indent=1))
+
+    def keep(table: str, row: dict[str, Any]) -> None:
+        print(row, flush=True)
+        found[table].append(row)
+        file.write_text(json.dumps(found, indent=1) + "\n")
+
+    for row in torch_rounds(task):
+        keep("torch", row)
+    for precision, method in MEASURED:
+        for size in SIZES:
+            about = {"precision": precision, "method": method, "configurations": size}
+            model = maxfl.with_precision(mlp, precision)  # type: ignore[arg-type]
+            keep("rounds", about | timed(fed, task, model, METHODS[method], size))
+    for precision in ("platform", "float32", "bfloat16"):
+        model = maxfl.with_precision(mlp, precision)  # type: ignore[arg-type]
+        keep("appeal", {"precision": precision} | appeal(clustered, model))
 
 
-def timed(fed: Any, model: Any, method: Any, size: int) -> dict[str, Any]:
+def torch_rounds(task: Task) -> list[dict[str, Any]]:
+    """The peers' loop on the GPU, every way."""
+    if find_spec("torch") is None:
+        return [{"failed": "PyTorch is not installed here"}]
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        write(task, Path(folder))
+        for variant in TORCH:
+            script = [sys.executable, str(PEERS / "peer_torch.py"), folder, "--device", "cuda"]
+            options = ["--variant", variant, "--out", f"{folder}/out.npz"]
+            done = subprocess.run([*script, *options], capture_output=True, text=True, check=False)
+            if done.returncode:
+                found.append({"variant": variant, "failed": done.stderr.splitlines()[-1:]})
+                continue
+            said = json.loads(done.stdout.splitlines()[-1])
+            found.append({"variant": variant, "ms_a_round": float(np.median(said["ms"]))})
+    return found
+
+
+def timed(fed: Any, task: Task, model: Any, method: Any, size: int) -> dict[str, Any]:
     """Time and memory of a block of rounds of so many configurations, and of its compilation."""
     # Configurations differ in their rate, as in a search.
     rates = np.geomspace(0.01, 0.1, size)
-    training = maxfl.Training(2 * ROUNDS, COHORT, STEPS, BATCH, rates, 1.0, ROUNDS, ROUNDS)
+    training = maxfl.Training(
+        2 * ROUNDS, task.cohort, task.steps, task.batch, rates, 1.0, ROUNDS, ROUNDS
+    )
     simulation = maxfl.Simulation(
         fed, model, method, training, requirement=maxfl.fixed(0.5), seed=np.arange(size)
     )
@@ -75,28 +113,28 @@ def timed(fed: Any, model: Any, method: Any, size: int) -> dict[str, Any]:
         "first_block_s": first,
         "at_once": simulation.at_once,
         "predicted_gib": simulation.predicted_bytes / 2**30,
-        "peak_gib": stats.get("peak_bytes_in_use", 0) / 2**30,
+        "peak_so_far_gib": stats.get("peak_bytes_in_use", 0) / 2**30,
     }
 
 
-def skewed_clients() -> maxfl.Federation:
-    """Clients that want different models, so that GM-Appeal is neither 0 nor 1."""
+def clustered_clients() -> maxfl.Federation:
+    """Clients that can't all be satisfied, so that GM-Appeal is neither 0 nor 1."""
     data, rng = fashion_mnist_12k(), np.random.default_rng(0)
-    return assemble(data, dirichlet(data.y, 60, 200, 0.5, rng), rng)
+    return assemble(data, clusters(data.y, 60, 200, 5, rng), rng)
 
 
 def appeal(fed: Any, model: Any) -> dict[str, Any]:
-    """GM-Appeal and accuracy of MaxFL after 200 rounds with opt-out, over seeds."""
-    training = maxfl.Training(200, COHORT, STEPS, BATCH, 0.05, 1.0, 200, 200)
+    """GM-Appeal and accuracy of annealed MaxFL after 200 rounds: mean and deviation over seeds."""
+    training = maxfl.Training(200, 5, 10, 32, 0.005, 10.0, 200, 200)
     history = maxfl.simulate(
-        fed, model, maxfl.maxfl(), training, seed=np.arange(SEEDS),
-        participation=maxfl.opt_out(start=10),
-    )  # fmt: skip
+        fed, model, maxfl.maxfl_annealed(rounds=200), training, seed=np.arange(SEEDS)
+    )
     last, accuracy = history.gm_appeal()[:, -1], history.accuracy()[:, -1]
     return {
         "seeds": SEEDS,
         "gm_appeal": [float(last.mean()), float(last.std(ddof=1))],
         "test_accuracy": [float(accuracy.mean()), float(accuracy.std(ddof=1))],
+        "each_gm_appeal": [float(v) for v in last],
     }
 
 
