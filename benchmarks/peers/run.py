@@ -89,14 +89,19 @@ def main() -> None:
     names = list(workloads.WORKLOADS)
     parser.add_argument("--workloads", nargs="+", choices=names, default=names)
     parser.add_argument("--passes", type=int, default=3)
+    parser.add_argument(
+        "--quick", action="store_true", help="one pass, and of each peer its first variant only"
+    )
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for one process")
     wanted = parser.parse_args()
+    wanted.passes = 1 if wanted.quick else wanted.passes
     partial = set(wanted.peers) < set(PEERS) or set(wanted.workloads) < set(names)
     interpreters = prepare(wanted.peers)
     began = time.monotonic()
     results: dict[str, Any] = {
         "made": datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes"),
         "partial": partial,
+        "quick": wanted.quick,
         "passes": wanted.passes,
         "machine": machine(),
         "peak_gflops": peak(),
@@ -141,14 +146,16 @@ def measure(
         task = workloads.make(name)
     except InputError as error:
         console.print(f"[yellow]{title}: {error}[/]")
-        return {"title": title, "missing": str(error), "peers": {}}
+        # Where it was looked for is nobody else's business.
+        return {"title": title, "missing": str(error).split(":")[0], "peers": {}}
     folder = CACHE / "tasks" / name
     tasks.write(task, folder)
     entries: dict[str, dict[str, Any]] = {peer: {"passes": []} for peer in wanted.peers}
-    for turn in range(wanted.passes):
+    for _ in range(wanted.passes):
         for peer, entry in entries.items():
             if "error" not in entry:
-                take_turn(peer, entry, task, folder, interpreters[peer], wanted.limit, turn)
+                ways = PEERS[peer].ways(task)[: 1 if wanted.quick else None]
+                take_turn(peer, entry, task, folder, interpreters[peer], wanted.limit, ways)
     for peer, entry in entries.items():
         entry["title"] = PEERS[peer].title
         if "error" not in entry:
@@ -164,28 +171,29 @@ def measure(
 
 def take_turn(
     peer: str, entry: dict[str, Any], task: tasks.Task, folder: Path, python: Path | str,
-    limit: float, turn: int,
+    limit: float, ways: tuple[str, ...],
 ) -> None:  # fmt: skip
     """One pass of a peer: all its variants in the first, later the best."""
+    first = not entry["passes"]
     if isinstance(python, str):
         entry["error"] = python
         return
-    ways = PEERS[peer].ways(task) if turn == 0 else (entry["variant"],)
     tried: dict[str, Any] = {}
-    for way in ways:
-        with console.status(f"{task.name}, pass {turn + 1}: {PEERS[peer].title}, {way}"):
+    for way in ways if first else (entry["variant"],):
+        with console.status(f"{task.name}: {PEERS[peer].title}, {way}"):
             tried[way] = one_run(python, PEERS[peer].script, task, folder, way, limit)
     best = min(tried.values(), key=lambda own: own.get("ms", np.inf))
     if "ms" not in best:
         entry["error"] = best["error"]
+        console.print(f"{task.name}: {PEERS[peer].title} fails: {entry['error']}", markup=False)
         return
-    if turn == 0:
+    if first:
         entry["tried"] = {way: own.get("ms", own.get("error")) for way, own in tried.items()}
         entry |= {k: v for k, v in best.items() if k not in ("ms", "evaluation_ms")}
     entry["passes"].append(best["ms"])
     if "evaluation_ms" in best:
         entry.setdefault("evaluation_passes", []).append(best["evaluation_ms"])
-    console.print(f"{task.name}, pass {turn + 1}: {PEERS[peer].title}, {best['variant']}: "
+    console.print(f"{task.name}: {PEERS[peer].title}, {best['variant']}: "
                   f"{best['ms']:.1f} ms a round, loss {best['loss']:.3f}")  # fmt: skip
 
 
@@ -226,7 +234,7 @@ def start(
         return {"error": f"takes more than {limit:.0f} s"}
     lines = [line for line in out.splitlines() if line.startswith('{"peer"')]
     if process.returncode or not lines:
-        return {"error": environments.last_line(errors)}
+        return {"error": environments.last_line(errors).replace(str(ROOT), "")}
     return json.loads(lines[-1])
 
 

@@ -98,6 +98,8 @@ def remarks(results: dict[str, Any]) -> list[str]:
         for entry in own["peers"].values():
             if "error" in entry:
                 lines.append(f"{name}, {entry['title']}: {entry['error']}.")
+    if results["quick"]:
+        lines.insert(0, "A quick look: one pass, and of each peer one variant, not the fastest.")
     if results["partial"]:
         lines.insert(0, "A part of the peers or of the workloads only.")
     return lines

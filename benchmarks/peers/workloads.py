@@ -73,7 +73,7 @@ WORKLOADS = {
         test=np.full(1000, 10), cohort=100, warm=1, rounds=3,
     ),
     "cnn": Workload(
-        "EMNIST CNN, 10 of 500 clients", _emnist, np.full(500, 100), np.full(500, 10), (128,),
+        "EMNIST CNN, 10 of 500 clients", _emnist, np.full(500, 60), np.full(500, 2), (128,),
         (32, 64), cohort=10, steps=20, batch=20, warm=1, rounds=2,
     ),
     "unequal": MLP._replace(
