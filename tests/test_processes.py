@@ -225,7 +225,7 @@ def test_a_killed_process_ends_the_other_and_the_run_goes_on(tmp_path, long, kil
         started(command(1, *arguments, port=port)) as one,
     ):
         both = [zero, one]
-        wait_for(folder / "checkpoint/block-00003", zero)
+        wait_for(folder / "checkpoint/block-00004", zero)  # so that the index has three
         os.kill(both[killed].pid, signal.SIGKILL)
         began = time.monotonic()
         _, err = both[1 - killed].communicate(timeout=30)
