@@ -1,7 +1,7 @@
 """Milliseconds per round with one device, two devices, and two processes of one device each.
 
-The workload of rounds.py with 10 clients a round: once as one configuration, whose clients are
-spread, and once as two configurations, which are. Every layout runs in processes of its own, in
+The workload `mlp` of the peers with 10 clients a round: once as one configuration, whose clients
+are spread, and once as two configurations, which are. Every layout runs in processes of its own, in
 turns; the fastest block of all turns counts, which a busy machine harms least.
 
     python benchmarks/devices.py
@@ -13,10 +13,13 @@ import socket
 import subprocess
 import sys
 import time
-
-from rounds import BATCH, RATE, STEPS, workload
+from pathlib import Path
 
 import maxfl
+
+sys.path.append(str(Path(__file__).parent / "peers"))
+from peer_maxfl import federation
+from workloads import make
 
 COHORT, ROUNDS, BLOCKS, TURNS = 10, 5, 4, 2
 LAYOUTS = {"1 device": (1, 1), "2 devices": (1, 2), "2 processes": (2, 1)}
@@ -57,14 +60,16 @@ def work(address: str, processes: int, process: int) -> None:
     """One process's part."""
     if processes > 1:
         maxfl.join(address, processes, process)
-    federation, model = workload(), maxfl.mlp(784, (64, 30), 10)
+    task = make("mlp")
+    clients, model = federation(task), maxfl.mlp(784, (64, 30), 10)
     training = maxfl.Training(
-        ROUNDS * (BLOCKS + 1), COHORT, STEPS, BATCH, RATE, evaluate_every=ROUNDS, block=ROUNDS
-    )
+        ROUNDS * (BLOCKS + 1), COHORT, task.steps, task.batch, task.rate, evaluate_every=ROUNDS,
+        block=ROUNDS,
+    )  # fmt: skip
     times = []
     for seeds in ([0], [0, 1]):
         simulation = maxfl.Simulation(
-            federation, model, maxfl.maxfl(), training, seed=seeds, requirement=maxfl.solo(steps=1)
+            clients, model, maxfl.maxfl(), training, seed=seeds, requirement=maxfl.solo(steps=1)
         )
         blocks = simulation.blocks(simulation.prepare(), simulation.start())
         next(blocks), next(blocks)  # the untrained model, and what compiles

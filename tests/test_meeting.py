@@ -34,6 +34,7 @@ def in_threads(*calls):
         thread.start()
     for thread in threads:
         thread.join(20)
+        assert not thread.is_alive()
     return said
 
 

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import traceback
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
@@ -227,6 +228,11 @@ def main() -> None:
     except SystemExit as end:
         if end.code:
             _end(end.code, alone=True)
+        raise
+    except BaseException:
+        if several():
+            traceback.print_exc()
+            _end(1, alone=True)
         raise
 
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from maxfl.errors import InputError
 from maxfl.federation import (
+    INT32,
     About,
     Arrays,
     Decoding,
@@ -116,6 +117,11 @@ class _Writer:
             self._write(f"{split}-x.bin", x)
             self._write(f"{split}-y.bin", y)
             self._ends[split].append(self._ends[split][-1] + len(y))
+            if self._ends[split][-1] > INT32.max:
+                raise InputError(
+                    f"{where}: more than {INT32.max:,} samples in all, which their numbers can't "
+                    f"hold: leave some out, or write several federations"
+                )
 
     def finish(self, unseen: int, classes: int, decoding: Decoding | None, about: About) -> None:
         """Write the rest; the description last, so that a federation is whole if it is there."""

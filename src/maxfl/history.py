@@ -195,6 +195,8 @@ class History(NamedTuple):
     def stalled_from(self) -> NDArray[np.int64]:
         """First round (from 1) without an honest client, int[C]; 0 if some stay willing."""
         nobody = ~(self.evaluation.willing[:, -1] & self.is_seen & ~self.lies).any(1)
+        if self.survey:  # the willing of a panel are not all
+            nobody &= np.asarray(self.survey.willing)[:, -1] == 0
         active = self._honest_work()
         last = np.where(active, np.arange(1, active.shape[1] + 1), 0).max(1, initial=0)
         return np.where(nobody, last + 1, 0)

@@ -74,6 +74,7 @@ class Live:
         self, folder: Path | None, values: Sequence[Mapping[str, Any]], inner: Progress | None
     ) -> None:
         self._path, self._inner = folder and folder / PROGRESS, inner
+        self._news = True  # something that is not to wait for the next regular time
         now = time.time()
         self.state = State(
             os.getpid(), socket.gethostname(), now, now, [dict(chosen) for chosen in values]
@@ -85,7 +86,7 @@ class Live:
             self.state = self.state._replace(first=done)
         else:
             self.state = self.state._replace(stage=stage, done=done, total=total)
-        if stage == "rounds" or time.time() - self.state.at > LEAST_SECONDS:
+        if self._news or time.time() - self.state.at > LEAST_SECONDS:
             self._write()
         if self._inner:
             self._inner(stage, done, total)
@@ -98,6 +99,7 @@ class Live:
         """Note means of some more rounds, float[C, E] each."""
         more: dict[str, list[Any]] = {"round": rounds}
         more |= {name: [_number(v) for v in metrics[name].mean(0)] for name in TRAIL}
+        self._news = True
         before = self.state.trail
         rows = zip(*(metrics[name][:, -1] for name in TRAIL), strict=True)
         self.state = self.state._replace(
@@ -123,6 +125,7 @@ class Live:
             self._path.unlink(missing_ok=True)
 
     def _write(self) -> None:
+        self._news = False
         self.state = self.state._replace(at=time.time())
         if self._path:
             write_json(self._path, self.state._asdict())

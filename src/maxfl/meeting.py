@@ -9,7 +9,7 @@ complete.
 import json
 import socket
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import jax
@@ -144,7 +144,8 @@ def _call_roll(host: str, port: int, processes: int, timeout: float) -> None:
             wrong = _objection(number, count, processes, came)
             came[len(came) + processes if wrong else number] = line
         for line in came.values():
-            _say(line, {"wrong": wrong})
+            with suppress(OSError):  # it came and died: JAX will miss it
+                _say(line, {"wrong": wrong})
         for line in came.values():  # the others hang up first, so that the port is free at once
             _hear(line)
     if wrong:

@@ -13,6 +13,11 @@ def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
+def written_first(changed: list[str]) -> list[str]:
+    """Of differences, those in what the user wrote: they say more than what follows from it."""
+    return [line for line in changed if line.startswith("config")] or changed
+
+
 def differences(
     there: Any, here: Any, path: str = "", names: tuple[str, str] = ("there", "here")
 ) -> list[str]:

@@ -19,7 +19,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from maxfl.errors import InputError
 from maxfl.files import digest
-from maxfl.nested import differences
+from maxfl.nested import differences, written_first
 
 T = TypeVar("T")
 BROKEN = ("gloo", "nccl", "coordination service", "connection closed", "connection reset")
@@ -159,12 +159,10 @@ def agree(description: dict[str, Any]) -> None:
     here, *others = (json.loads(said) for said in exchange(text))
     for process, there in enumerate(others, 1):
         changed = differences(here, there, names=("in process 0", f"in process {process}"))
-        # What the user wrote says more than what follows from it, such as digests.
-        written = [line for line in changed if line.startswith("config")] or changed
         if changed:
             raise SharedError(
                 f"process {process} runs another experiment than process 0. It differs in "
-                + "; ".join(written[:5])
+                + "; ".join(written_first(changed)[:5])
                 + ". Start all of them with the same file, settings, data and versions."
             )
 

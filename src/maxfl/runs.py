@@ -36,7 +36,7 @@ from maxfl.folders import CARD, EXPERIMENT, MODEL, PARTITION, SUMMARY, TABLES
 from maxfl.following import Following
 from maxfl.history import History
 from maxfl.live import Live
-from maxfl.nested import differences
+from maxfl.nested import differences, written_first
 from maxfl.processes import first, group, lead
 from maxfl.report.card import cards
 from maxfl.report.source import read
@@ -196,8 +196,7 @@ def _claim(
     if changed := differences(there, description):
         kinds = {"federation": "a single run", "study": "a study"}
         kind = next((word for key, word in kinds.items() if key in there), "a sweep")
-        # What the user wrote says more than what follows from it, such as digests.
-        written = [line for line in changed if line.startswith("config")] or changed
+        written = written_first(changed)
         raise InputError(
             f"the folder {folder} already holds another experiment ({kind}), which differs in "
             + "; ".join(written[:5])

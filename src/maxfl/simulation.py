@@ -321,13 +321,14 @@ class Simulation:
         """Solo results of the clients at some places of the data, [n], one chunk after another.
 
         For one configuration at a time, so that the bits do not depend on what else is in the
-        sweep; the chunks' width depends on all clients that are there, so that one program does.
+        sweep; chunks are of few widths, so that few programs do.
         """
         numbers, layout = self.numbers, self.alone.layout
         own = [a[c : c + 1] for a in (numbers.seed, numbers.local_lr, numbers.batch_size)]
         devices, clients = layout.mesh.shape[CLIENT], len(data.train.offsets) - 1
         width = min(max(SOLO_CHUNK, layout.clients_at_once), -(-clients // devices)) * devices
         chunks, total = [], len(places)
+        width = min(width, devices << (-(-total // devices) - 1).bit_length())
         for begin in range(0, total, width):
             chunk = np.minimum(np.arange(begin, begin + width), total - 1)
             with attached():

@@ -232,11 +232,12 @@ class Stream(Simulation):
 
     @cached_property
     def footprint(self) -> Footprint:
-        """Memory for a cohort, the next one, and the panel, predicted from shapes."""
+        """Memory for the cohorts that are read at a time, and the panel, predicted from shapes."""
         whole, _, algorithm, training, *_ = self.plan
         sizes = np.sort(whole.train_sizes[: whole.seen])[-training.cohort :]
         clients = 2 * training.cohort + len(self.panel)
-        rows = 4 * int(sizes.sum()), int(whole.test_sizes[self.panel].sum())
+        panel = (int(own[self.panel].sum()) for own in (whole.train_sizes, whole.test_sizes))
+        rows = np.add((4 * int(sizes.sum()), 0), tuple(panel)).tolist()
 
         def samples(total: int) -> Samples:
             shapes = (total, *whole.train.x.shape[1:]), (total,), (clients + 1,)
@@ -262,7 +263,7 @@ class Stream(Simulation):
         """
         training, seen = self.training, self.spec.seen
         taking_part = seen * (1 - (1 - training.cohort / seen) ** training.rounds)
-        rows = int(taking_part) + training.block * training.cohort
+        rows = int(taking_part) + max(training.block, training.evaluate_every) * training.cohort
         return self.least_folder_bytes + rows * (self._state_bytes[1] + 12 if self._keeps else 0)
 
     @property
@@ -535,5 +536,9 @@ def reads_requirement(algorithm: Algorithm, hyper: Any, params: Any, rule: Rule)
         cohort = Cohort(*(jnp.asarray(a)[None] for a in (0, True, one, rho, weight)))
         return kept, algorithm.server(own, server, Total(update, weight), cohort)
 
-    low, high = (jax.tree.leaves(jax.jit(all_of_it)(jnp.float32(rho))) for rho in (0.5, 3.0))
-    return not all(np.array_equal(a, b) for a, b in zip(low, high, strict=True))
+    # Met exactly too: far from it a weight may have vanished on both sides.
+    far, *others = (
+        jax.tree.leaves(jax.jit(all_of_it)(jnp.float32(rho))) for rho in (0.5, 1.0, 3.0)
+    )
+    pairs = (zip(far, other, strict=True) for other in others)
+    return not all(np.array_equal(a, b) for pair in pairs for a, b in pair)
