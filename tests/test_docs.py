@@ -1,6 +1,7 @@
 """What the documents say is true."""
 
 import csv
+import json
 import re
 import runpy
 from pathlib import Path
@@ -148,6 +149,29 @@ def test_the_demo_page_agrees_with_its_search():
             mean = sum(float(r["seen_appeal"]) for r in runs) / len(runs)
             stalled = sum(r["stalled_from_round"] != "" for r in runs)
             assert cell.strip() == f"{mean:.2f} ({stalled})", (method, rate)
+
+
+def test_the_performance_page_agrees_with_the_gpus_figures():
+    found = json.loads((ROOT / "benchmarks/results/gpu.json").read_text())
+    page = (ROOT / "docs/performance.md").read_text(encoding="utf-8")
+    table = rows_of("docs/performance.md", "| | 1 configuration |")
+    rows = {cells[0]: cells[1:] for cells in table}
+    names = {
+        "FedAvg, products in TF32 (JAX's default there)": ("platform", "FedAvg"),
+        "MaxFL, the same": ("platform", "MaxFL"),
+        "FedAvg, float32": ("float32", "FedAvg"),
+        "FedAvg, bfloat16": ("bfloat16", "FedAvg"),
+    }
+    for name, own in names.items():
+        ms = [r["ms_a_round"] for r in found["rounds"] if (r["precision"], r["method"]) == own]
+        assert rows[name] == [f"{ms[0]:.2f}", f"{ms[1]:.3f}", f"{ms[2]:.3f}"], name
+    torch = [r["ms_a_round"] for r in found["torch"]]
+    shown = [float(cells[0]) for name, cells in rows.items() if name.startswith("PyTorch")]
+    assert shown == [round(torch[0]), round(torch[1]), round(torch[2], 1)]
+    for own in found["appeal"]:
+        (appeal, spread), (accuracy, wide) = own["gm_appeal"], own["test_accuracy"]
+        cells = f"| {appeal:.3f} ± {spread:.3f} | {100 * accuracy:.1f} ± {100 * wide:.1f} |"
+        assert cells in page, own["precision"]
 
 
 def test_the_reproduction_page_agrees_with_the_annealing_search():
