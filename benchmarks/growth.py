@@ -4,8 +4,7 @@
 
 One thing at a time is changed from the Fashion-MNIST MLP's round: 100 clients × 300 samples, 5 a
 round, 30 steps of 32, 64 and 30 hidden units. Samples are random bytes of that shape, on which time
-does not depend. Writes benchmarks/results/growth.json or the file given; docs/performance.md
-quotes it.
+does not depend. Writes benchmarks/results/growth.json or the file given.
 """
 
 import json
