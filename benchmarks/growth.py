@@ -67,15 +67,17 @@ def main() -> None:
 
 
 def milliseconds(own: Round) -> float:
-    """Median time of a round of all configurations; evaluations alone are taken off or left in."""
-    once = _block(own, 1)()
+    """Median time of a round of all configurations; evaluations are taken off, or left in.
+
+    As many rounds make a block as last long enough.
+    """
+    once = _seconds(own, 1)
     count = max(1, min(100, int(SECONDS / max(once, 1e-3))))
-    block = _block(own, count)
-    return 1000 * float(np.median([block() for _ in range(TURNS)])) / count
+    return 1000 * _seconds(own, count) / count
 
 
-def _block(own: Round, count: int) -> Any:
-    """A function that runs a block of so many rounds and tells its seconds; compiled already."""
+def _seconds(own: Round, count: int) -> float:
+    """Seconds of so many rounds, without what compiling took."""
     every = 1 if own.evaluated else count
     training = maxfl.Training(
         2 * count, own.cohort, own.steps, 32, np.linspace(0.01, 0.1, own.configurations), 1.0,
@@ -88,14 +90,16 @@ def _block(own: Round, count: int) -> Any:
     alone = Solo(*np.zeros((3, own.configurations, own.clients), np.float32))
     prepared, state = Prepared(alone, simulation.demand(alone)), simulation.start()
 
-    def seconds(number: int) -> float:
-        began = time.perf_counter()
-        next(simulation.blocks(prepared, state, done=number))
-        return time.perf_counter() - began
+    def median_of_block(number: int) -> float:
+        taken = []
+        for _ in range(TURNS + 1):  # the first compiles
+            began = time.perf_counter()
+            next(simulation.blocks(prepared, state, done=number))
+            taken.append(time.perf_counter() - began)
+        return float(np.median(taken[1:]))
 
-    seconds(1)
     # The block before the rounds is nothing but an evaluation, as there is at a block's end.
-    return lambda: seconds(1) - (0.0 if own.evaluated else seconds(0))
+    return median_of_block(1) - (0.0 if own.evaluated else median_of_block(0))
 
 
 def _federation(clients: int) -> maxfl.Federation:

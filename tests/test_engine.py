@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import maxfl
-from maxfl import local, simulation
+from maxfl import local, simulation, specs
 from maxfl.layout import Rows, rows_at_once
 
 TRAINING = maxfl.Training(
@@ -50,7 +50,7 @@ def test_evaluations_are_where_they_should_be(small, dropout_model):
 @pytest.mark.parametrize("at_once", [3])
 def test_the_layout_of_an_accelerator_does_not_matter(small, dropout_model, monkeypatch, at_once):
     one_by_one = train(small, dropout_model)
-    monkeypatch.setattr(simulation, "_compiled_steps", lambda *_: TRAINING.local_steps)
+    monkeypatch.setattr(specs, "compiled_steps", lambda *_: TRAINING.local_steps)
     assert_same(train(small, dropout_model, at_once=at_once), one_by_one, 1e-5)
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import maxfl
 import oracle
-from maxfl import simulation
+from maxfl import alone
 from maxfl.randomness import Purpose, batch_key, key
 from maxfl.requirement import SoloResults
 
@@ -57,7 +57,7 @@ def test_kinds_of_requirement(small, small_model):
 
 def test_chunks_of_clients_do_not_matter(small, small_model, monkeypatch):
     whole = prepare(small, small_model, maxfl.solo(steps=STEPS))
-    monkeypatch.setattr(simulation, "SOLO_CHUNK", 1)
+    monkeypatch.setattr(alone, "SOLO_CHUNK", 1)
     chunked = prepare(small, small_model, maxfl.solo(steps=STEPS))
     np.testing.assert_allclose(whole.solo, chunked.solo, atol=1e-6)
 
@@ -68,7 +68,7 @@ def test_known_results_are_not_trained_again(small, small_model, monkeypatch):
         small, small_model, method, TRAINING, requirement=maxfl.solo(steps=STEPS), seed=[1, 2]
     )
     first = make(maxfl.fedavg()).prepare(known=known)
-    monkeypatch.setattr(simulation, "train_alone", None)
+    monkeypatch.setattr(alone, "train_alone", None)
     second = make(maxfl.maxfl()).prepare(known=known)
     np.testing.assert_array_equal(first.solo, second.solo)
 

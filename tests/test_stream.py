@@ -20,7 +20,8 @@ from maxfl.files import digest
 from maxfl.folders import MODEL as WEIGHTS
 from maxfl.folders import TABLES
 from maxfl.participation import Rule
-from maxfl.stream import Stream, reads_requirement, stream
+from maxfl.reads_requirement import reads_requirement
+from maxfl.stream import Stream, stream
 
 MODEL = maxfl.mlp(4, (5,), 3)
 TRAINING = maxfl.Training(rounds=6, cohort=3, local_steps=3, batch_size=4, evaluate_every=2)

@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from safetensors import SafetensorError
 
+from maxfl.blocks import Block
 from maxfl.errors import InputError
 from maxfl.files import digest, from_tensors, to_tensors, write_whole
 from maxfl.nested import differences
 from maxfl.processes import first, lead, share, together
 from maxfl.requirement import Solo, Thresholds
-from maxfl.simulation import Block, Prepared, Simulation
+from maxfl.simulation import Prepared, Simulation
 from maxfl.spec import Asked, Evaluation, Personal, State
 
 FORMAT = 2

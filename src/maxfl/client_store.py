@@ -18,7 +18,7 @@ from maxfl.algorithms.contract import Pytree
 from maxfl.errors import InputError
 
 
-class Rows(NamedTuple):
+class Stored(NamedTuple):
     """Where the clients' rows are, for those that have one, [n] each.
 
     Attributes:
@@ -32,7 +32,7 @@ class Rows(NamedTuple):
     check: Any
 
 
-NO_ROWS = Rows(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.uint32))
+NO_ROWS = Stored(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.uint32))
 
 
 class ClientStore:
@@ -56,7 +56,7 @@ class ClientStore:
         self._old: list[int] = []
         self.rows = 0
 
-    def restore(self, saved: Rows) -> None:
+    def restore(self, saved: Stored) -> None:
         """Go on from what ``save`` gave; all else in the file is free."""
         self._row[:] = -1
         self._row[saved.client], self._check[saved.client] = saved.row, saved.check
@@ -108,11 +108,11 @@ class ClientStore:
         while done < len(content):  # a disk that fills up takes a part first
             done += os.pwrite(self._file.fileno(), content[done:], row * self.row_bytes + done)
 
-    def save(self) -> Rows:
+    def save(self) -> Stored:
         """See that all rows are on the disk, and say where."""
         os.fsync(self._file.fileno())
         client = np.flatnonzero(self._row >= 0).astype(np.int32)
-        return Rows(client, self._row[client], self._check[client])
+        return Stored(client, self._row[client], self._check[client])
 
     def saved(self) -> None:
         """What ``save`` gave stands in a checkpoint: rows from before it can be used again."""

@@ -167,17 +167,14 @@ def run_cohort(
     spec: Spec,
     data: Data,
     names: Array,
-    numbers: Numbers,
-    requirement: Array,
-    lies: Array,
-    state: State,
+    sweep: Own,
     round_: Array,
     sampled: Array,
     losses: Any,
 ) -> tuple[State, Asked]:
     """Train one cohort whose data alone are here: clients ``names``, int32[m], in their order.
 
-    ``requirement`` is theirs, float32[C, m]; the state's memory has their rows, in their order.
+    Requirements are theirs, float32[C, m]; the state's memory has their rows, in their order.
     ``sampled`` says which of them are real, bool[m]; ``losses`` are theirs where the rule has
     measured them, float32[m], else ().
     """  # fmt: skip
@@ -189,7 +186,6 @@ def run_cohort(
         setup = Setup(spec, data, jnp.zeros(0, jnp.int32), numbers, rho, lies, names)
         return train_cohort(setup, round_, state, losses, jnp.arange(spec.cohort), sampled)
 
-    sweep = numbers, requirement, lies, state
     return _for_each(spec, train, data, sweep, names, round_, sampled, losses)
 
 
@@ -198,10 +194,7 @@ def ask(
     spec: Spec,
     data: Data,
     names: Array,
-    numbers: Numbers,
-    requirement: Array,
-    lies: Array,
-    state: State,
+    sweep: Own,
     round_: Array,
 ) -> tuple[Array, Array]:
     """Show the model to clients ``names``, whose data are here: F_k(w), and who is willing; [C, n].
@@ -220,7 +213,6 @@ def ask(
         wants = willing(spec.rule, numbers.presence, round_, loss, rho)
         return loss, wants | lies[names] if spec.attack else wants
 
-    sweep = numbers, requirement, lies, state
     return _for_each(spec, show, data, sweep, names, round_)
 
 
@@ -229,10 +221,7 @@ def look(
     spec: Spec,
     data: Data,
     names: Array,
-    numbers: Numbers,
-    requirement: Array,
-    lies: Array,
-    state: State,
+    sweep: Own,
     done: Array,
 ) -> Evaluation:
     """Show the model after ``done`` rounds to clients ``names``, whose data are here; [C, n]."""
@@ -243,7 +232,6 @@ def look(
         losses = watched_losses(setup, state.server)
         return _evaluate(setup, owners(data.test), done, state, losses)
 
-    sweep = numbers, requirement, lies, state
     return _for_each(spec, show, data, sweep, names, done)
 
 

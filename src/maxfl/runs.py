@@ -105,7 +105,8 @@ def run(
             following = Following(live, told, trackers if first() else ())
             with _told_if_short(simulation, folder), live.telling():
                 lead(lambda: _check_room(folder, simulation, checkpoint))
-                history = _train(simulation, checkpoint, live, known, following)
+                with simulation.working_in(checkpoint.folder, live.report):
+                    history = _train(simulation, checkpoint, live, known, following)
                 lead(lambda: _write_results(folder, simulation, history, numbers, values, began))
         elif progress:
             progress("rounds", simulation.training.rounds, simulation.training.rounds)
@@ -254,17 +255,6 @@ def _train(
     following: Following,
 ) -> History:
     """All blocks, from the start or from the checkpoint."""
-    with simulation.working_in(checkpoint.folder, live.report):
-        return _blocks(simulation, checkpoint, live, known, following)
-
-
-def _blocks(
-    simulation: Simulation,
-    checkpoint: Checkpoint,
-    live: Live,
-    known: SoloResults | None,
-    following: Following,
-) -> History:
     saved = checkpoint.shared(simulation)
     if saved:
         prepared, state, blocks = saved

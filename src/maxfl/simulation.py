@@ -13,30 +13,38 @@ from numpy.typing import ArrayLike
 
 from maxfl.adversary import Adversary, liars, nobody
 from maxfl.algorithms.contract import Algorithm
+from maxfl.alone import solo_results
+from maxfl.blocks import Block, block_plans
 from maxfl.checks import check
 from maxfl.describe import describe
 from maxfl.errors import InputError, check_count
 from maxfl.federation import Federation
 from maxfl.footprint import Footprint, fits, footprint, free_bytes
 from maxfl.history import History
-from maxfl.layout import CLIENT, SWEEP, Layout, layout, most_at_once, rows_at_once
+from maxfl.layout import (
+    SWEEP,
+    Layout,
+    layout,
+    most_at_once,
+    rows_at_once,
+)
 from maxfl.memory import grown, rows_needed
 from maxfl.model import Model
 from maxfl.optimisers import Optimiser, sgd
 from maxfl.participation import Participation, everyone
 from maxfl.plan import Plan, Training
 from maxfl.processes import agree, attached, fetch, place, several
-from maxfl.program import SKIP, run_block, start, train_alone
+from maxfl.program import SKIP, run_block, start
 from maxfl.requirement import Requirement, Solo, SoloResults, Thresholds, solo, thresholds
 from maxfl.robust import Robust
 from maxfl.shortage import told_if_out_of_memory
-from maxfl.spec import Asked, Data, Evaluation, Personal, SoloSpec, Spec, State
+from maxfl.side_by_side import as_arrays, count
+from maxfl.sizes import StateBytes, measured_bytes, state_bytes
+from maxfl.spec import Asked, Data, Evaluation, State
+from maxfl.specs import specs
 
 Progress = Callable[[str, int, int], None]
 """Called with (stage, done, total) while a run goes on."""
-
-SOLO_CHUNK = 128
-"""Clients per device that train alone in one call of the program, or more if at once."""
 
 
 class Prepared(NamedTuple):
@@ -44,22 +52,6 @@ class Prepared(NamedTuple):
 
     solo: Solo
     thresholds: Thresholds
-
-
-class Block(NamedTuple):
-    """What one call of the compiled program gave, on the host.
-
-    Attributes:
-        rounds: Rounds done at each of its evaluations, int[P].
-        evaluation: [C, P, K] each.
-        asked: [C, rounds of the block, m] each.
-        survey: Of a stream, [C, rounds of the block] each; else ().
-    """
-
-    rounds: Any
-    evaluation: Evaluation
-    asked: Asked
-    survey: Any = ()
 
 
 class Simulation:
@@ -118,13 +110,11 @@ class Simulation:
             seed,
         )
         check(self.plan)
-        _, _, _, training, requirement, participation, optimiser, robust, adversary, *_ = self.plan
-        given = _arrays(self.plan.numbers)
-        self.configurations = _count((given, _arrays(requirement._replace(rule=None))))
+        training = self.plan.training
+        given = as_arrays(self.plan.numbers)
+        self.configurations = count((given, as_arrays(self.plan.requirement._replace(rule=None))))
         if at_once is not None:
             check_count("at_once", at_once, least=1)
-        largest = int(np.max(training.batch_size))
-        masks = bool(np.min(training.batch_size) < largest)
         devices = jax.devices() if devices is None else devices
         if not several() and any(d.process_index != jax.process_index() for d in devices):
             raise InputError("there are several processes: call maxfl.join() in all of them first")
@@ -140,27 +130,7 @@ class Simulation:
 
         here = lay_out(self.configurations, training.cohort)
         alone = lay_out(1, federation.clients)
-        self.spec = Spec(
-            model=model,
-            algorithm=algorithm._replace(hyper=None),
-            rule=participation.rule,
-            optimiser=optimiser.kind,
-            robust=robust.rule,
-            clips=robust.clips,
-            attack=adversary.active,
-            flip_labels=adversary.flip_labels,
-            collude=adversary.collude,
-            tunes=bool(np.any(np.asarray(tuning) > 0)),
-            classes=federation.classes,
-            seen=federation.seen,
-            cohort=training.cohort,
-            local_steps=_compiled_steps(training.local_steps, devices[0].platform),
-            batch_size=largest,
-            masks=masks,
-            period=min(training.evaluate_every, training.rounds),
-            layout=here,
-        )
-        self.alone = SoloSpec(model, largest, masks, requirement.steps, alone)
+        self.spec, self.alone = specs(self.plan, here, alone)
         self._width = -(-self.configurations // here.mesh.shape[SWEEP]) * here.mesh.shape[SWEEP]
         self.numbers = jax.tree.map(self._wide, given)
         self.numbers = self.numbers._replace(
@@ -233,24 +203,15 @@ class Simulation:
 
     @property
     def _measured_bytes(self) -> int:
-        """Bytes of all evaluations, and of who was asked."""
-        training = self.training
-        numbers = len(Evaluation._fields) + (len(Personal._fields) if self.personal else 0)
-        asked = training.rounds * training.cohort * len(Asked._fields)
-        return 4 * self.configurations * (self._looks * self.shown.clients * numbers + asked)
+        return measured_bytes(
+            self.training, self.configurations, self._looks, self.shown.clients,
+            personal=self.personal,
+        )  # fmt: skip
 
     @cached_property
-    def _state_bytes(self) -> tuple[int, int]:
-        """Bytes of a configuration's state without clients' memory, and of a client's memory."""
-
-        def size(tree: Any) -> int:
-            return sum(int(a.size) * a.dtype.itemsize for a in jax.tree.leaves(tree))
-
-        state = jax.eval_shape(self._start)
-        rows = state.memory.rows
-        server = size(state.server) + size(state.optimiser) + size(state.memory.place)
-        rows_there = rows_needed(self.spec.cohort, self.spec.seen)
-        return server // self.configurations, size(rows) // (self.configurations * rows_there)
+    def _state_bytes(self) -> StateBytes:
+        rows = rows_needed(self.spec.cohort, self.spec.seen)
+        return state_bytes(jax.eval_shape(self._start), self.configurations, rows)
 
     @property
     def personal(self) -> bool:
@@ -313,30 +274,9 @@ class Simulation:
     def _train_alone(self, c: int, progress: Progress | None) -> Solo:
         """Solo results of one configuration, [K]."""
         everyone = np.arange(self.shown.clients)
-        return self._alone_at(everyone, c, self._data, self._names, progress)
-
-    def _alone_at(
-        self, places: Any, c: int, data: Data, names: Any, progress: Progress | None = None
-    ) -> Solo:
-        """Solo results of the clients at some places of the data, [n], one chunk after another.
-
-        For one configuration at a time, so that the bits do not depend on what else is in the
-        sweep; chunks are of few widths, so that few programs do.
-        """
-        numbers, layout = self.numbers, self.alone.layout
-        own = [a[c : c + 1] for a in (numbers.seed, numbers.local_lr, numbers.batch_size)]
-        devices, clients = layout.mesh.shape[CLIENT], len(data.train.offsets) - 1
-        width = min(max(SOLO_CHUNK, layout.clients_at_once), -(-clients // devices)) * devices
-        chunks, total = [], len(places)
-        width = min(width, devices << (-(-total // devices) - 1).bit_length())
-        for begin in range(0, total, width):
-            chunk = np.minimum(np.arange(begin, begin + width), total - 1)
-            with attached():
-                results = train_alone(self.alone, data, *own, places[chunk].astype(np.int32), names)
-            chunks.append(self.fetch(results))
-            if progress:
-                progress("solo training", min(begin + width, total), total)
-        return jax.tree.map(lambda *parts: np.concatenate(parts, axis=1)[0, :total], *chunks)
+        return solo_results(
+            self.alone, self._data, self.numbers, c, everyone, self._names, progress
+        )
 
     def start(self) -> State:
         """State before the first round."""
@@ -379,7 +319,7 @@ class Simulation:
         each = jax.sharding.PartitionSpec(SWEEP)
         where = jax.sharding.NamedSharding(self.spec.layout.mesh, each)
         state = place(jax.tree.map(self._wide_rows, state), where)
-        for plan in self._plans()[done:]:
+        for plan in block_plans(self.training)[done:]:
             rounds = np.array([n for _, n in plan if n != SKIP])
             first = plan[0][0]
             lengths = np.array([n for _, n in plan], np.int32)
@@ -423,16 +363,6 @@ class Simulation:
         hardware = f"{jax.local_devices()[0].device_kind}, {platform.machine()}"
         layout = {"devices": list(mesh.devices.shape), "at_once": at_once, "hardware": hardware}
         agree({**description, "layout": layout})
-
-    def _plans(self) -> list[list[tuple[int, int]]]:
-        """Blocks of periods (rounds done before, rounds to do); the first period does none."""
-        total, every = self.training.rounds, self.training.evaluate_every
-        starts = range(0, total, every)
-        periods = [(0, 0)] + [(begin, min(every, total - begin)) for begin in starts]
-        size = min(max(1, self.training.block // every), len(periods))
-        blocks = [periods[i : i + size] for i in range(0, len(periods), size)]
-        blocks[-1] += [(total, SKIP)] * (size - len(blocks[-1]))
-        return blocks
 
     def _block(self, first: int, rounds: Any, asked: Asked, evaluation: Evaluation) -> Block:
         """A block's results, without what padding and unused room added."""
@@ -485,33 +415,3 @@ def simulate(
             if progress:
                 progress("rounds", int(block.rounds[-1]), simulation.training.rounds)
         return simulation.history(prepared, blocks, state)
-
-
-def _arrays(numbers: Any) -> Any:
-    """Every number as an array; a plain list or tuple is an array too, not a pytree."""
-
-    def is_list(value: Any) -> bool:
-        return isinstance(value, list) or (type(value) is tuple and value != ())
-
-    return jax.tree.map(np.asarray, numbers, is_leaf=is_list)
-
-
-def _compiled_steps(local_steps: ArrayLike, platform: str) -> int | None:
-    """τ, if it is worth a program of its own.
-
-    An accelerator asks the host after every step of a loop whether to go on, and where every
-    configuration has its own τ, keeps those that are done by copying them. A CPU loses nothing by
-    a τ that is known at run time only, and compiles once for all.
-    """
-    steps = set(np.ravel(local_steps).tolist())
-    return steps.pop() if len(steps) == 1 and platform != "cpu" else None
-
-
-def _count(numbers: Any) -> int:
-    """C, the common length of all arrays among the numbers."""
-    shapes = {np.shape(leaf) for leaf in jax.tree.leaves(numbers)} - {()}
-    if any(len(shape) != 1 for shape in shapes) or len(shapes) > 1 or (0,) in shapes:
-        raise InputError(
-            f"arrays of a sweep must be one-dimensional and of one length, not {sorted(shapes)}"
-        )
-    return shapes.pop()[0] if shapes else 1
