@@ -3,12 +3,14 @@
 import subprocess
 import sys
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import maxfl
-from maxfl.algorithms.contract import Algorithm
+from maxfl.algorithms import ALGORITHMS, contract
+from maxfl.algorithms.contract import Algorithm, Client, Server, Work
 
 TRAINING = maxfl.Training(rounds=9, cohort=3, local_steps=2, batch_size=2, local_lr=0.1, block=4)
 
@@ -52,6 +54,41 @@ def test_state_and_memory_follow_the_clients_that_took_part(small, at_once):
     rows = np.asarray(state.memory.rows[0])[np.maximum(state.memory.place[0] - 1, 0)]
     np.testing.assert_array_equal(np.where(state.memory.place[0] > 0, rows, 0), visits)
     assert visits.sum() < TRAINING.rounds * TRAINING.cohort
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_rate_in_the_loss_is_a_rate_of_the_gradient(name, monkeypatch):
+    """What descend does on a GPU, for every method's own gradient."""
+    method = ALGORITHMS[name]()
+    params = (jnp.array([1.0, -2.0, 0.5]),)
+
+    def gradient(w, draw, scale=1.0):  # of (w − draw)⁴ / 4
+        return (scale * (w[0] - 0.1 * draw) ** 3,)
+
+    work = Work(gradient, 4, jnp.float32(0.05))
+    client = Client(*(jnp.asarray(v) for v in (1, 20, 0.9, 0.8, 0.7)))
+    server = Server(params, method.init(params, 3))
+
+    def local(in_loss):
+        monkeypatch.setattr(contract, "rate_in_loss", lambda: in_loss)
+        return method.local(method.hyper, server, method.memory(params), client, work)
+
+    after, before = jax.tree.leaves(local(True)), jax.tree.leaves(local(False))
+    for one, other in zip(after, before, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
+    assert not np.allclose(after[0], 0)
+
+
+def test_a_rate_in_the_loss_gives_the_same_rounds(small, monkeypatch):
+    """With the engine's own gradient, of minibatches of two sizes."""
+    training = TRAINING._replace(rounds=4, batch_size=np.array([2, 3]))
+
+    def losses(in_loss):
+        monkeypatch.setattr(contract, "rate_in_loss", lambda: in_loss)
+        model = maxfl.Model(MODEL.init, lambda w, x, _=None: x @ w[0])  # a program of its own
+        return maxfl.simulate(small, model, maxfl.maxfl(), training).evaluation.train_loss
+
+    np.testing.assert_allclose(losses(True), losses(False), rtol=1e-5)
 
 
 def test_the_public_names_are_loaded_when_asked_for():

@@ -3,6 +3,7 @@
 import socket
 import threading
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -76,6 +77,21 @@ def test_who_is_wrong_is_told_to_all(port, others, words):
     answers = [(meeting._answer, HOST, port, count, p, 5) for count, p in others]
     told = in_threads((meeting._call_roll, HOST, port, 3, 0.5), *answers)
     assert all(words in said for said in told)
+
+
+def test_one_that_comes_and_dies_ends_the_wait_of_all(port):
+    def dies():
+        while True:
+            with suppress(OSError), socket.create_connection((HOST, port), 5) as line:
+                meeting._say(line, {"processes": 4, "process": 2})
+                time.sleep(1.0)
+                return
+
+    began = time.monotonic()
+    stays = (meeting._answer, HOST, port, 4, 1, 10)
+    told = in_threads((meeting._call_roll, HOST, port, 4, 15), stays, (dies,))
+    assert all("process 2 came and has ended" in said for said in told[:2])
+    assert time.monotonic() - began < 5
 
 
 def test_process_0_that_is_not_there_or_can_not_listen(port):

@@ -1,6 +1,6 @@
 """What a client does with its own data: draw a minibatch, take its gradient, measure its loss."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -50,12 +50,13 @@ def batch_gradient(
     key: Array,
     params: Params,
     draw: Array,
+    scale: Any = 1.0,
     *,
     used: Array | None = None,
     reverse: Array | bool = False,
     classes: int = 0,
 ) -> Params:
-    """Gradient of the mean loss on minibatch number ``draw`` of a client.
+    """``scale`` times the gradient of the mean loss on minibatch number ``draw`` of a client.
 
     With ``used``, only the first so many of its ``batch_size`` samples count: the same ones that a
     minibatch of that size has.
@@ -71,14 +72,14 @@ def batch_gradient(
     if reverse is not False:
         y = jnp.where(reverse, classes - 1 - y, y)
 
-    def mean_loss(w: Params) -> Array:
+    def scaled_loss(w: Params) -> Array:
         logits = model.apply(w, x, dropout_key(key, draw))
         losses = optax.softmax_cross_entropy_with_integer_labels(logits, y)
         if used is None:
-            return losses.mean()
-        return jnp.where(jnp.arange(batch_size) < used, losses, 0.0).sum() / used
+            return scale * losses.mean()
+        return scale * jnp.where(jnp.arange(batch_size) < used, losses, 0.0).sum() / used
 
-    return jax.grad(mean_loss)(params)
+    return jax.grad(scaled_loss)(params)
 
 
 def client_score(

@@ -7,6 +7,7 @@ complete.
 """
 
 import json
+import select
 import socket
 import time
 from contextlib import ExitStack, suppress
@@ -129,13 +130,17 @@ def _call_roll(host: str, port: int, processes: int, timeout: float) -> None:
         came: dict[int, socket.socket] = {}
         wrong = ""
         while len(came) < processes - 1 and not wrong:
-            door.settimeout(max(0.001, deadline - time.monotonic()))
-            try:
-                line = open_lines.enter_context(door.accept()[0])
-            except TimeoutError:
+            patience = max(0.0, deadline - time.monotonic())
+            ready, _, _ = select.select([door, *came.values()], [], [], patience)
+            if not ready:
                 missing = sorted(set(range(1, processes)) - set(came))
                 wrong = f"process {_listed(missing)} of {processes} has not come in {timeout:g} s"
                 break
+            # Nobody speaks twice: whoever has come and can be read from has hung up.
+            if gone := [number for number, line in came.items() if line in ready]:
+                wrong = f"process {_listed(gone)} came and has ended: see what it said"
+                break
+            line = open_lines.enter_context(door.accept()[0])
             line.settimeout(GREETING)
             said = _hear(line) or {}
             number, count = said.get("process"), said.get("processes")
@@ -144,7 +149,7 @@ def _call_roll(host: str, port: int, processes: int, timeout: float) -> None:
             wrong = _objection(number, count, processes, came)
             came[len(came) + processes if wrong else number] = line
         for line in came.values():
-            with suppress(OSError):  # it came and died: JAX will miss it
+            with suppress(OSError):  # it has ended since: JAX will miss it
                 _say(line, {"wrong": wrong})
         for line in came.values():  # the others hang up first, so that the port is free at once
             _hear(line)

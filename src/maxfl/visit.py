@@ -129,8 +129,8 @@ def _tune(setup: Setup, client: Array, params: Params) -> Params:
     """A few steps on the client's own training data, the same minibatches every time."""
     work = _work(setup, Purpose.TUNING, 0, client)
 
-    def later(w: Params, r: Array) -> Params:
-        return work.gradient(w, r + 1)  # number 0 is for the method's own adapting
+    def later(w: Params, r: Array, scale: Any = 1.0) -> Params:
+        return work.gradient(w, r + 1, scale)  # number 0 is for the method's own adapting
 
     return descend(params, later, setup.numbers.tuning, work.learning_rate)
 

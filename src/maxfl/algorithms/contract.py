@@ -16,7 +16,7 @@ between the clients and the sums, see every update.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,13 @@ from jax import Array
 from maxfl.model import Params
 
 Pytree = Any
-Gradient = Callable[[Params, Any], Params]
+
+
+class Gradient(Protocol):
+    """``scale`` times the gradient of the loss on minibatch number ``draw``."""
+
+    def __call__(self, params: Params, draw: Any, scale: Any = 1.0, /) -> Params:  # noqa: D102
+        ...
 
 
 class Client(NamedTuple):
@@ -50,8 +56,9 @@ class Work(NamedTuple):
     """What a client can do with its data in a round.
 
     Attributes:
-        gradient: ``gradient(params, draw) -> grads``: gradient of the loss on its minibatch
-            number ``draw``. Equal numbers give equal minibatches, whatever the method.
+        gradient: ``gradient(params, draw, scale=1) -> grads``: scale times the gradient of the
+            loss on its minibatch number ``draw``. Equal numbers give equal minibatches, whatever
+            the method.
         steps: τ, the number of local steps; a method may take fewer.
         learning_rate: η_l.
     """
@@ -130,12 +137,20 @@ def descend(params: Params, gradient: Gradient, steps: int | Array, learning_rat
     """Plain SGD: w ← w − η_l g(w, r) for r = 0 .. τ − 1."""
 
     def step(r: Array, w: Params) -> Params:
-        # Fused into the product that makes g, each configuration's η_l would first be written out
-        # as large as g: a tenth of the time of a thousand configurations on a GPU.
-        own = jax.lax.optimization_barrier(gradient(w, r))
-        return jax.tree.map(lambda p, g: p - learning_rate * g, w, own)
+        if rate_in_loss():
+            return move(w, gradient(w, r, -learning_rate), 1.0)
+        return move(w, gradient(w, r, 1.0), -learning_rate)
 
     return jax.lax.fori_loop(0, steps, step, params)
+
+
+def rate_in_loss() -> bool:
+    """Whether η_l is a factor of the loss rather than of the gradient.
+
+    On a GPU, the product that makes the gradient of a weight can then add it to the weight at once,
+    in four fifths of the time; on a CPU it takes a few per cent longer.
+    """
+    return jax.default_backend() != "cpu"
 
 
 def model_part(update: Pytree) -> Params:
@@ -150,7 +165,11 @@ def with_model_part(update: Pytree, model: Params) -> Pytree:
 
 def pulled(gradient: Gradient, centre: Params, strength: float | Array) -> Gradient:
     """The gradient with a pull towards a centre: g(w) + strength · (w − centre)."""
-    return lambda w, r: move(gradient(w, r), difference(w, centre), strength)
+
+    def both(w: Params, r: Any, scale: Any = 1.0) -> Params:
+        return move(gradient(w, r, scale), difference(w, centre), scale * strength)
+
+    return both
 
 
 def move(params: Params, direction: Params, distance: float | Array) -> Params:

@@ -14,6 +14,7 @@ second (Hessian-free: third) minibatch. Written from the paper; no code of the a
 
 from typing import Any, NamedTuple
 
+import jax
 from jax import Array
 from numpy.typing import ArrayLike
 
@@ -45,9 +46,9 @@ def first_order(
 ) -> tuple[Params, Any]:
     """τ steps along the gradient after adapting."""
 
-    def gradient(w: Params, r: Array) -> Params:
+    def gradient(w: Params, r: Array, scale: Any = 1.0) -> Params:
         adapted = move(w, work.gradient(w, 2 * r), -hyper.alpha)
-        return work.gradient(adapted, 2 * r + 1)
+        return work.gradient(adapted, 2 * r + 1, scale)
 
     return train(hyper, server, memory, client, work._replace(gradient=gradient))
 
@@ -61,12 +62,13 @@ def hessian_free(
 ) -> tuple[Params, Any]:
     """τ steps along (I − α∇²f) g, the product by a finite difference."""
 
-    def gradient(w: Params, r: Array) -> Params:
+    def gradient(w: Params, r: Array, scale: Any = 1.0) -> Params:
         g = work.gradient(move(w, work.gradient(w, 3 * r), -hyper.alpha), 3 * r + 1)
         ahead = work.gradient(move(w, g, hyper.delta), 3 * r + 2)
         behind = work.gradient(move(w, g, -hyper.delta), 3 * r + 2)
         curvature = difference(ahead, behind)
-        return move(g, curvature, -hyper.alpha / (2 * hyper.delta))
+        corrected = move(g, curvature, -hyper.alpha / (2 * hyper.delta))
+        return jax.tree.map(lambda leaf: scale * leaf, corrected)
 
     return train(hyper, server, memory, client, work._replace(gradient=gradient))
 

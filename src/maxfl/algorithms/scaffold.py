@@ -57,8 +57,8 @@ def corrected(server: Server, memory: Params, client: Client, work: Work) -> tup
     """C − c_k, and w − y after τ steps corrected by it."""
     correction = difference(server.state.c, memory)
 
-    def gradient(y: Params, r: Array) -> Params:
-        return move(work.gradient(y, r), correction, 1.0)
+    def gradient(y: Params, r: Array, scale: Any = 1.0) -> Params:
+        return move(work.gradient(y, r, scale), correction, scale)
 
     delta, _ = train((), server, memory, client, work._replace(gradient=gradient))
     return correction, delta

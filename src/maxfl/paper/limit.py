@@ -121,15 +121,15 @@ def _advance(
     def one(own: tuple[Pooled, Params]) -> tuple[Params, Array]:
         (rows, count), start = own
 
-        def gradient(w: Params, r: Array) -> Params:
+        def gradient(w: Params, r: Array, scale: Array | float = 1.0) -> Params:
             drawn = rows[draw_rows(batch_key(draws, before + r), BATCH, count)]
             x, y = decode(decoding, train.x[drawn]), train.y[drawn]
 
-            def mean_loss(v: Params) -> Array:
+            def scaled_loss(v: Params) -> Array:
                 logits = model.apply(v, x, dropout_key(draws, before + r))
-                return optax.softmax_cross_entropy_with_integer_labels(logits, y).mean()
+                return scale * optax.softmax_cross_entropy_with_integer_labels(logits, y).mean()
 
-            return jax.grad(mean_loss)(w)
+            return jax.grad(scaled_loss)(w)
 
         trained = descend(start, gradient, after - before, jnp.float32(RATE))
         losses, _ = sample_losses(model, trained, decode(decoding, test.x), test.y)
