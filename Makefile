@@ -20,7 +20,9 @@ test: lint
 # processes, federations on disk, trackers, partitioners.
 test-more: $(VENV)/installed-more
 	$(BIN)/python -m pytest --numprocesses=0 tests/test_flower*.py tests/test_flwr_partitions.py \
-		tests/test_robust.py tests/test_trackers.py $(APART)
+		tests/test_robust.py tests/test_trackers.py
+# With the optimisations that users have, and other tests not: equal bits must be equal with them too.
+	XLA_FLAGS= $(BIN)/python -m pytest --numprocesses=0 $(APART)
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

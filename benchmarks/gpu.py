@@ -3,8 +3,9 @@
     python benchmarks/gpu.py [FILE.json]
 
 The workload `mlp` of the peers: the Fashion-MNIST MLP, 100 clients × 300 samples, 5 a round, 30
-steps of 32. Also memory, as predicted and as used, and what a precision does to GM-Appeal: annealed
-MaxFL on 60 clients with 200 real images each, in five clusters. PyTorch is the peers' loop, where
+steps of 32. Also memory, as predicted and as used; precisions with a wide model; and what a
+precision does to GM-Appeal: annealed MaxFL on 60 clients with 200 real images each, in five
+clusters. PyTorch is the peers' loop, where
 it is installed beside JAX. Writes benchmarks/results/gpu.json or the file given, which
 docs/performance.md quotes.
 """
@@ -35,6 +36,8 @@ from workloads import make
 PEERS = Path(__file__).parent / "peers"
 FILE = Path(__file__).parent / "results/gpu.json"
 SIZES = (1, 64, 1000)
+WIDE, WIDE_SIZES = (1024, 1024), (1, 32)
+PRECISIONS = ("platform", "float32", "bfloat16")
 ROUNDS, TURNS, SEEDS = 100, 3, 32
 MEASURED = (
     ("platform", "FedAvg"), ("platform", "MaxFL"), ("float32", "FedAvg"), ("bfloat16", "FedAvg"),
@@ -49,7 +52,7 @@ def main() -> None:
     fed, clustered, mlp = federation(task), clustered_clients(), maxfl.mlp(784, (64, 30), 10)
     found: dict[str, Any] = {
         "device": jax.devices()[0].device_kind, "machine": platform.machine(),
-        "jax": jax.__version__, "torch": [], "rounds": [], "appeal": [],
+        "jax": jax.__version__, "torch": [], "rounds": [], "wide": [], "appeal": [],
     }  # fmt: skip
     file = Path(sys.argv[1]) if len(sys.argv) > 1 else FILE
 
@@ -64,8 +67,13 @@ def main() -> None:
         for size in SIZES:
             about = {"precision": precision, "method": method, "configurations": size}
             model = maxfl.with_precision(mlp, precision)  # type: ignore[arg-type]
-            keep("rounds", about | timed(fed, task, model, METHODS[method], size))
-    for precision in ("platform", "float32", "bfloat16"):
+            keep("rounds", about | timed(fed, task, model, METHODS[method], size, ROUNDS))
+    for precision in PRECISIONS:
+        for size in WIDE_SIZES:
+            about = {"precision": precision, "hidden": WIDE, "configurations": size}
+            model = maxfl.with_precision(maxfl.mlp(784, WIDE, 10), precision)  # type: ignore[arg-type]
+            keep("wide", about | timed(fed, task, model, METHODS["FedAvg"], size, 20))
+    for precision in PRECISIONS:
         model = maxfl.with_precision(mlp, precision)  # type: ignore[arg-type]
         keep("appeal", {"precision": precision} | appeal(clustered, model))
 
@@ -89,12 +97,12 @@ def torch_rounds(task: Task) -> list[dict[str, Any]]:
     return found
 
 
-def timed(fed: Any, task: Task, model: Any, method: Any, size: int) -> dict[str, Any]:
+def timed(fed: Any, task: Task, model: Any, method: Any, size: int, rounds: int) -> dict[str, Any]:
     """Time and memory of a block of rounds of so many configurations, and of its compilation."""
     # Configurations differ in their rate, as in a search.
     rates = np.geomspace(0.01, 0.1, size)
     training = maxfl.Training(
-        2 * ROUNDS, task.cohort, task.steps, task.batch, rates, 1.0, ROUNDS, ROUNDS
+        2 * rounds, task.cohort, task.steps, task.batch, rates, 1.0, rounds, rounds
     )
     simulation = maxfl.Simulation(
         fed, model, method, training, requirement=maxfl.fixed(0.5), seed=np.arange(size)
@@ -109,7 +117,7 @@ def timed(fed: Any, task: Task, model: Any, method: Any, size: int) -> dict[str,
     first, seconds = block(), [block() for _ in range(TURNS)]
     stats = jax.devices()[0].memory_stats() or {}
     return {
-        "ms_a_round": 1000 * float(np.median(seconds)) / ROUNDS / size,
+        "ms_a_round": 1000 * float(np.median(seconds)) / rounds / size,
         "first_block_s": first,
         "at_once": simulation.at_once,
         "predicted_gib": simulation.predicted_bytes / 2**30,

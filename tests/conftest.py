@@ -11,6 +11,7 @@ import maxfl
 
 # Nearly all of the tests' time is compilation: machine code without LLVM's optimisations takes a
 # third less of it. Read when the first program is compiled; commands that tests start inherit it.
+# `make test-more` sets it to nothing for tests that compare bits.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 jax.config.update("jax_num_cpu_devices", 2)
 jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parent.parent / ".cache/jax"))

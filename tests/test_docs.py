@@ -168,6 +168,14 @@ def test_the_performance_page_agrees_with_the_gpus_figures():
     torch = [r["ms_a_round"] for r in found["torch"]]
     shown = [float(cells[0]) for name, cells in rows.items() if name.startswith("PyTorch")]
     assert shown == [round(torch[0]), round(torch[1]), round(torch[2], 1)]
+    wide = {(r["precision"], r["configurations"]): r["ms_a_round"] for r in found["wide"]}
+    text = " ".join(page.split())
+    for size, words in (
+        (1, "one configuration takes {:.1f} ms a round in TF32, {:.1f} in bfloat16 and {:.1f}"),
+        (32, "of 32 at once each takes {:.1f}, {:.1f} and {:.1f}"),
+    ):
+        ms = [wide[p, size] for p in ("platform", "bfloat16", "float32")]
+        assert words.format(*ms) in text
     for own in found["appeal"]:
         (appeal, spread), (accuracy, wide) = own["gm_appeal"], own["test_accuracy"]
         cells = f"| {appeal:.3f} ± {spread:.3f} | {100 * accuracy:.1f} ± {100 * wide:.1f} |"

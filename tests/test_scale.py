@@ -4,13 +4,15 @@ import time
 from threading import Event
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import maxfl
 from maxfl import tables, workers
 from maxfl.footprint import Footprint, fits
-from maxfl.program import run_block
+from maxfl.program import run_block, train_alone
+from maxfl.robust import mean, median
 from maxfl.workers import StoppedError, share_out, stoppable
 
 
@@ -23,12 +25,13 @@ def test_what_fits_by_hand():
     assert fits(own, cohort=20, free=10) == (1, 1), "something must run"
 
 
-@pytest.mark.parametrize("count", [3])
-def test_the_prediction_is_not_below_what_the_compiler_uses(small, small_model, count):
+@pytest.mark.parametrize("rule", [mean, median])
+def test_the_prediction_is_not_below_what_the_compiler_uses(small, small_model, rule):
+    count = 3
     training = maxfl.Training(rounds=4, cohort=5, local_steps=2, batch_size=16)
     simulation = maxfl.Simulation(
         small, small_model, maxfl.scaffold(), training, seed=list(range(count)), at_once=count,
-        devices=jax.devices()[:1],
+        devices=jax.devices()[:1], robust=rule(),
     )  # fmt: skip
     assert simulation.at_once == count
     rho = np.zeros((count, small.clients), np.float32)
@@ -37,6 +40,31 @@ def test_the_prediction_is_not_below_what_the_compiler_uses(small, small_model, 
     own = simulation.spec, simulation._data, simulation.numbers, rho, lies
     used = run_block.lower(*own, *arguments).compile().memory_analysis()
     assert simulation.predicted_bytes >= used.temp_size_in_bytes + used.output_size_in_bytes
+
+
+def test_the_prediction_counts_clients_that_train_alone(small, small_model):
+    simulation = maxfl.Simulation(
+        small, small_model, maxfl.fedavg(), maxfl.Training(rounds=1, cohort=1, batch_size=16),
+        at_once=8, devices=jax.devices()[:1],
+    )  # fmt: skip
+    alone, numbers = simulation.alone, simulation.numbers
+    assert alone.layout.clients_at_once == small.clients
+    own = alone, simulation._data, numbers.seed, numbers.local_lr, numbers.batch_size
+    used = train_alone.lower(*own, np.arange(small.clients, dtype=np.int32)).compile()
+    needed = used.memory_analysis().temp_size_in_bytes
+    assert simulation.predicted_bytes >= needed
+    assert simulation.largest_layout is alone.layout
+
+
+def test_the_prediction_counts_the_updates_of_a_robust_rule(small):
+    # 12 numbers of 4 bytes, and as many that a client keeps, of 5 clients, in 6 copies.
+    linear = maxfl.Model(lambda _: jnp.zeros((4, 3)), lambda w, x, _=None: x @ w)
+    training = maxfl.Training(rounds=1, cohort=5)
+    sums, sorts = (
+        maxfl.Simulation(small, linear, maxfl.scaffold(), training, robust=rule()).footprint
+        for rule in (mean, median)
+    )
+    assert sorts.configuration - sums.configuration == 6 * 5 * 2 * 48
 
 
 def test_a_sweep_that_does_not_fit_is_cut(small, small_model, monkeypatch):

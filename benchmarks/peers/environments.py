@@ -22,12 +22,13 @@ def python(name: str, folder: Path) -> Path:
     place, wanted = folder / name, "\n".join(PACKAGES[name])
     mark, found = place / "packages.txt", place / "bin" / "python"
     if not mark.exists() or mark.read_text() != wanted:
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(place)], check=True)
-        command = [str(found), "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
+        make = [sys.executable, "-m", "venv", "--clear", str(place)]
+        install = [str(found), "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
                    "--no-compile", *PACKAGES[name]]  # fmt: skip
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise OSError(last_line(done.stderr))
+        for command in (make, install):
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise OSError(last_line(done.stderr or done.stdout))
         mark.write_text(wanted)
     return found
 

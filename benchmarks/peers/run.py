@@ -39,6 +39,7 @@ ROOT = HERE.parent.parent
 CACHE = ROOT / ".cache/peers"
 RESULTS = HERE.parent / "results/peers.json"
 PAGE = ROOT / "docs/performance.md"
+PASSES = 3
 LIMIT = 120.0
 """Seconds for one process of a peer."""
 console = Console()
@@ -88,7 +89,7 @@ def main() -> None:
     parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS))
     names = list(workloads.WORKLOADS)
     parser.add_argument("--workloads", nargs="+", choices=names, default=names)
-    parser.add_argument("--passes", type=int, default=3)
+    parser.add_argument("--passes", type=int, default=PASSES, help="fewer are a part")
     parser.add_argument(
         "--quick", action="store_true", help="one pass, and of each peer its first variant only"
     )
@@ -96,7 +97,7 @@ def main() -> None:
     wanted = parser.parse_args()
     wanted.passes = 1 if wanted.quick else wanted.passes
     missing = set(PEERS) - set(wanted.peers) or set(names) - set(wanted.workloads)
-    partial = bool(missing) or wanted.quick
+    partial = bool(missing) or wanted.passes < PASSES
     interpreters = prepare(wanted.peers)
     began = time.monotonic()
     results: dict[str, Any] = {

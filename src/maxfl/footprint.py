@@ -20,6 +20,10 @@ ROOM = 0.7
 """Share of the free memory that predictions may fill: compilers keep more than they must."""
 
 
+SORTED = 6
+"""Copies of a gathered update that a robust rule makes at most: cleaned, in order, with weights."""
+
+
 class Footprint(NamedTuple):
     """Predicted bytes on a device.
 
@@ -48,8 +52,12 @@ def footprint(
     batch_size: int,
     evaluations: int,
     rows: Rows,
+    gathered: int,
 ) -> Footprint:
-    """Predict from the shapes of everything that is computed; nothing is computed."""
+    """Predict from the shapes of everything that is computed; nothing is computed.
+
+    ``gathered`` is the number of updates that a robust rule holds at a time.
+    """
     key = jax.eval_shape(lambda: jax.random.key(0))
     params = jax.eval_shape(model.init, key)
     memory = jax.eval_shape(algorithm.memory, params)
@@ -67,6 +75,7 @@ def footprint(
     return Footprint(
         data=_bytes(federation[:2]),
         configuration=4 * state
+        + SORTED * gathered * (_bytes(params) + _bytes(memory))
         + _losses(federation, model, params, rows.everyone, own=1)
         + 4 * shown * evaluations * federation.clients,
         client=step + _losses(federation, model, params, rows.client, own=3) + 6 * _bytes(params),

@@ -50,8 +50,7 @@ def gather(
     for begin in range(len(losses), len(order), len(window.clients)):
         if wants.sum() >= cohort:
             break
-        more = windows.read(order[begin : begin + len(window.clients)])
-        windows.learn(more)
+        more = windows.learn(windows.read(order[begin : begin + len(window.clients)]))
         found = _show(own, round_, more, state)
         losses, wants = np.append(losses, found[0]), np.append(wants, found[1])
     honest = ~own.lies[0, order[: len(losses)]]

@@ -1,7 +1,9 @@
-"""The compiled programs: start a federation, train clients alone, run a block of rounds.
+"""The compiled programs.
 
-Each works on all configurations of a sweep (leading axis C). The two that train run under one
-``shard_map``: configurations along one axis of the devices, clients along the other.
+To start a federation, train clients alone and run a block of rounds; and where the data of some
+clients alone are here, to train a cohort, to ask clients and to show them the model. Each works on
+all configurations of a sweep (leading axis C). All but the start run under one ``shard_map``:
+configurations along one axis of the devices, clients along the other.
 """
 
 from collections.abc import Callable
@@ -44,7 +46,12 @@ Own = tuple[Numbers, Array, Array, State]
 """What configurations have of their own: numbers, requirement, who lies, state."""
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2, 3, 4, 5))
+# It runs once, so it is optimised little: a second less to compile on a CPU.
+@partial(
+    jax.jit,
+    static_argnums=(0, 1, 2, 3, 4, 5),
+    compiler_options={"xla_backend_optimization_level": 1},
+)
 def start(
     model: Model,
     init: Callable[[Params, int], Pytree],

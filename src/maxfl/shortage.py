@@ -64,7 +64,8 @@ def told_if_out_of_memory(simulation: "Simulation", kept: str = "") -> Iterator[
 
 
 def _advice(simulation: "Simulation") -> str:
-    layout, devices = simulation.spec.layout, simulation.spec.layout.mesh.devices
+    layout = simulation.largest_layout
+    devices = layout.mesh.devices
     configurations, clients = layout.configurations_at_once, layout.clients_at_once
     room = free_bytes(devices.flat[0])
     at_once = max(configurations, clients)

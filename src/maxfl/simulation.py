@@ -36,7 +36,7 @@ from maxfl.plan import Plan, Training
 from maxfl.processes import agree, attached, fetch, place, several
 from maxfl.program import SKIP, run_block, start
 from maxfl.requirement import Requirement, Solo, SoloResults, Thresholds, solo, thresholds
-from maxfl.robust import Robust
+from maxfl.robust import Robust, Rule
 from maxfl.shortage import told_if_out_of_memory
 from maxfl.side_by_side import as_arrays, count
 from maxfl.sizes import StateBytes, measured_bytes, state_bytes
@@ -161,7 +161,15 @@ class Simulation:
         """Memory that the run needs, predicted from shapes."""
         federation, model, algorithm, training, *_ = self.plan
         batch_size = int(np.max(training.batch_size))
-        return footprint(federation, model, algorithm, batch_size, self._looks, self._rows)
+        return footprint(
+            federation, model, algorithm, batch_size, self._looks, self._rows, self._gathered
+        )
+
+    @property
+    def _gathered(self) -> int:
+        """Updates that the server must have all at once, since its rule is no sum."""
+        plan = self.plan
+        return 0 if plan.robust.rule is Rule.MEAN else plan.training.cohort
 
     @property
     def _looks(self) -> int:
@@ -176,8 +184,16 @@ class Simulation:
 
     @property
     def predicted_bytes(self) -> int:
-        """Memory that a device will need, predicted from shapes."""
-        own, layout = self.footprint, self.spec.layout
+        """Memory that a device will need at most, predicted from shapes."""
+        return self._needs(self.largest_layout)
+
+    @property
+    def largest_layout(self) -> Layout:
+        """The one that needs more memory: of the rounds, or of clients that train alone."""
+        return max(self.spec.layout, self.alone.layout, key=self._needs)
+
+    def _needs(self, layout: Layout) -> int:
+        own = self.footprint
         each = own.configuration + layout.clients_at_once * own.client
         return own.data + layout.configurations_at_once * each
 
@@ -211,7 +227,7 @@ class Simulation:
     @cached_property
     def _state_bytes(self) -> StateBytes:
         rows = rows_needed(self.spec.cohort, self.spec.seen)
-        return state_bytes(jax.eval_shape(self._start), self.configurations, rows)
+        return state_bytes(self._start_shape(), self.configurations, rows)
 
     @property
     def personal(self) -> bool:
@@ -280,26 +296,31 @@ class Simulation:
 
     def start(self) -> State:
         """State before the first round."""
-        state = self._start()
+        state = start(*self._to_start)
         if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.server.params)):
             raise InputError("model.init gives parameters that are NaN or infinite: mend it")
         return state
 
     def state_shape(self) -> State:
         """Shapes and types of the state, computing nothing."""
-        return jax.eval_shape(self._start)
+        return self._start_shape()
 
     def survey_shape(self) -> Any:
         """What a block's survey has."""
         return ()
 
-    def _start(self) -> State:
+    @property
+    def _to_start(self) -> tuple[Any, ...]:
+        """What ``program.start`` is called with."""
         spec, algorithm = self.spec, self.spec.algorithm
         seeds = self.numbers.seed[: self.configurations]
         rows = rows_needed(spec.cohort, spec.seen)
-        return start(
+        return (
             spec.model, algorithm.init, algorithm.memory, spec.optimiser, spec.seen, rows, seeds
-        )
+        )  # fmt: skip
+
+    def _start_shape(self) -> State:
+        return start.eval_shape(*self._to_start)
 
     def _liars(self) -> Any:
         """Who lies in each configuration, bool[C, K]."""

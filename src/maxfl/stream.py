@@ -137,9 +137,11 @@ class Stream(Simulation):
         self._panel_size, self._ask = panel, ask
         super().__init__(federation, model, algorithm, training, **options)
         self._check()
-        one = jax.eval_shape(lambda: jax.tree.map(lambda a: a[0], self._start().server.params))
         self._fresh = jax.jit(self.spec.algorithm.memory)
-        self._like = jax.eval_shape(self.spec.algorithm.memory, one)
+        self._like = jax.eval_shape(
+            lambda many: self.spec.algorithm.memory(jax.tree.map(lambda a: a[0], many)),
+            self._start_shape().server.params,
+        )
         self._keeps = bool(jax.tree.leaves(self._like))
         self._windows = Windows(self)
 
@@ -200,7 +202,9 @@ class Stream(Simulation):
             train=samples(rows[0]), test=samples(rows[1]), seen=training.cohort
         )
         batch_size = int(np.max(training.batch_size))
-        return footprint(at_work, self.plan.model, algorithm, batch_size, self._looks, self._rows)
+        return footprint(
+            at_work, self.plan.model, algorithm, batch_size, self._looks, self._rows, self._gathered
+        )
 
     @property
     def memory_settings(self) -> list[str]:
@@ -269,8 +273,7 @@ class Stream(Simulation):
                 if count == SKIP:
                     continue
                 for round_ in range(begin, begin + count):
-                    window = coming.result()  # type: ignore[union-attr]
-                    self._windows.learn(window)
+                    window = self._windows.learn(coming.result())  # type: ignore[union-attr]
                     coming = self._windows.ahead(round_ + 1) if round_ + 1 < rounds else None
                     state, *answers = self._round(round_, window, state)
                     log.append(tuple(answers))

@@ -1,6 +1,6 @@
 """Some clients of a federation on disk at a time: their data, and what they require.
 
-Requirements are found when clients are first read, and remembered, so that none trains alone twice.
+Requirements are found when clients are first read, and remembered.
 """
 
 from collections.abc import Iterator
@@ -68,10 +68,18 @@ class Windows:
         clients = np.flatnonzero(self._known != NOT_ASKED).astype(np.int32)
         return clients, self._known[clients]
 
-    def learn(self, window: Window) -> None:
-        """Remember what a window's clients require."""
-        if self.requires:
-            self._known[window.clients] = window.requirement[0]
+    def learn(self, window: Window) -> Window:
+        """Remember what a window's clients require, and have it say what was known before.
+
+        A client that is read ahead while another round asks it too may have trained alone twice;
+        then what the earlier round found counts, whoever was faster.
+        """
+        if not self.requires:
+            return window
+        known = self._known[window.clients]
+        requirement = np.where(known == NOT_ASKED, window.requirement[0], known)
+        self._known[window.clients] = requirement
+        return window._replace(requirement=requirement[None])
 
     def candidates(self, round_: int, count: int) -> NDArray[np.int64]:
         """The first clients in the order of a round's draw: the engine's, if all are willing."""
