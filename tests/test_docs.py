@@ -182,6 +182,29 @@ def test_the_performance_page_agrees_with_the_gpus_figures():
         assert cells in page, own["precision"]
 
 
+def test_the_performance_page_agrees_with_how_cost_grows():
+    found = json.loads((ROOT / "benchmarks/results/growth.json").read_text())["rounds"]
+    base = found[0] | {"ms": None}
+    table = rows_of("docs/performance.md", "| changed | ms a round |")
+    names = {
+        "clients": "clients", "the same": "clients", "clients a round": "cohort", "steps": "steps",
+        "first hidden units": "hidden", "configurations": "configurations",
+    }  # fmt: skip
+    shown = {}
+    for changed, ms, *_ in table:
+        evaluated = changed.startswith("the same")
+        name = names["the same" if evaluated else re.sub(r"^[\d, ]+", "", changed)]
+        own = [
+            r["ms"] for r in found
+            if r | {name: base[name], "ms": None} == base | {"evaluated": evaluated}
+        ]  # fmt: skip
+        own.sort()
+        shown[changed] = [float(n) for n in ms.split(", ")]
+        rounded = [round(v, 1) if v < 100 and not evaluated else round(v) for v in own]
+        assert sorted(shown[changed]) == rounded, changed
+    assert len(shown) == 6
+
+
 def test_the_reproduction_page_agrees_with_the_annealing_search():
     from maxfl.algorithms import maxfl_annealed
 

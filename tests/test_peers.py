@@ -66,6 +66,15 @@ def test_a_peer_is_held_to_what_it_trained_and_saw(tmp_path):
     save(*loops.params(), seen=loops.seen() + np.float32(0.01))
     with pytest.raises(check.WrongError, match=r"evaluation is off by up to 0\.01"):
         check.check(task, tmp_path / "out.npz")
+    for split, measure in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        seen = loops.seen()
+        seen[split, measure, 1] = np.nan
+        save(*loops.params(), seen=seen)
+        with pytest.raises(check.WrongError, match="off by up to nan"):
+            check.check(task, tmp_path / "out.npz")
+    seen[1], seen[0, 1] = loops.seen()[1], np.nan  # no accuracy on training data at all
+    save(*loops.params(), seen=seen)
+    check.check(task, tmp_path / "out.npz")
     save(*task.start, seen=loops.seen())
     with pytest.raises(check.WrongError, match="it trained to a loss of"):
         check.check(task, tmp_path / "out.npz")

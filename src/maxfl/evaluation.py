@@ -5,8 +5,10 @@ import jax.numpy as jnp
 from jax import Array
 
 from maxfl.federation import Decoding, Samples
+from maxfl.layout import CLIENT
 from maxfl.local import Score, decode, sample_losses
 from maxfl.model import Model, Params
+from maxfl.sharing import add_up
 
 
 def owners(samples: Samples) -> Array:
@@ -22,19 +24,18 @@ def evaluate(
     rows: int,
     owner: Array,
     params: Params,
-    axis: str,
 ) -> Score:
     """Mean loss and accuracy of one model on every client's samples, float32[K] each.
 
-    So many ``rows`` go through the model at once. Runs under ``shard_map``: the devices along
-    ``axis`` take turns with the chunks.
+    So many ``rows`` go through the model at once. Runs under ``shard_map``: the devices along the
+    client axis take turns with the chunks.
     """
     total, clients = len(samples.y), len(samples.offsets) - 1
     size = min(rows, total)
-    devices = jax.lax.axis_size(axis)
+    devices = jax.lax.axis_size(CLIENT)
 
     def chunk(i: Array, sums: Score) -> Score:
-        position = (i * devices + jax.lax.axis_index(axis)) * size
+        position = (i * devices + jax.lax.axis_index(CLIENT)) * size
         # Near the end of the arrays the window slides back and the mask skips what was counted.
         window = jnp.minimum(position, total - size)
         fresh = window + jnp.arange(size) >= position
@@ -49,6 +50,6 @@ def evaluate(
 
     zeros = jnp.zeros(clients, jnp.float32)
     turns = -(-total // (size * devices))
-    sums = jax.lax.psum(jax.lax.fori_loop(0, turns, chunk, Score(zeros, zeros)), axis)
+    sums = add_up(jax.lax.fori_loop(0, turns, chunk, Score(zeros, zeros)))
     counts = jnp.diff(samples.offsets)
     return Score(sums.loss / counts, sums.accuracy / counts)

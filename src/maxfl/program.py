@@ -25,14 +25,8 @@ from maxfl.optimisers import Kind, Rates, transformation
 from maxfl.participation import willing
 from maxfl.randomness import Purpose, key
 from maxfl.requirement import Solo
-from maxfl.rounds import (
-    all_losses,
-    gather,
-    run_round,
-    share_out,
-    train_cohort,
-    watched_losses,
-)  # fmt: skip
+from maxfl.rounds import all_losses, run_round, train_cohort, watched_losses
+from maxfl.sharing import gather, share_out
 from maxfl.spec import Asked, Data, Evaluation, Numbers, Personal, Setup, SoloSpec, Spec, State
 from maxfl.visit import lie, personal_scores
 
@@ -277,7 +271,7 @@ def _evaluate(
     spec, data, _, numbers, rho, lies, _ = setup
     server = state.server
     rows = spec.layout.rows.everyone
-    test = evaluate(spec.model, data.decoding, data.test, rows, test_owner, server.params, CLIENT)
+    test = evaluate(spec.model, data.decoding, data.test, rows, test_owner, server.params)
     loss = losses if spec.watches else all_losses(setup, server)
     personal: Any = _evaluate_personal(setup, state, loss) if spec.personal else ()
     # A method with personal models of its own weighs no client by its tuned loss.
@@ -302,7 +296,8 @@ def _evaluate_personal(setup: Setup, state: State, losses: Array) -> Personal:
     turns = -(-clients // (jax.lax.axis_size(CLIENT) * width))
     own = share_out(jnp.arange(clients), turns, width)
     scores = _map(partial(personal_scores, setup, state, losses), own.reshape(-1), width)
-    return jax.tree.map(lambda a: gather(a.reshape(turns, width))[:clients], scores)
+    each = gather(jax.tree.map(lambda a: a.reshape(turns, width), scores))
+    return jax.tree.map(lambda a: a[:clients], each)
 
 
 def _if(condition: Array, function: Callable[[], T]) -> T:

@@ -15,6 +15,7 @@ from maxfl.optimisers import take_step
 from maxfl.participation import answers, sample, willing
 from maxfl.randomness import Purpose, key
 from maxfl.robust import Rule, combine
+from maxfl.sharing import add_up, gather, share_out
 from maxfl.spec import Asked, Setup, Spec, State
 from maxfl.visit import Visit, visit
 
@@ -22,9 +23,7 @@ from maxfl.visit import Visit, visit
 def all_losses(setup: Setup, server: Server) -> Array:
     """F_k(w) of all K clients, float32[K]."""
     spec, data, rows = setup.spec, setup.data, setup.spec.layout.rows.everyone
-    score = evaluate(
-        spec.model, data.decoding, data.train, rows, setup.owner, server.params, CLIENT
-    )
+    score = evaluate(spec.model, data.decoding, data.train, rows, setup.owner, server.params)
     return score.loss
 
 
@@ -100,18 +99,5 @@ def _visit_all(spec: Spec, visit: partial[Visit], client: Array, asked: Array) -
     shapes = jax.eval_shape(visit, own_clients[0, 0], own_asked[0, 0]).total
     zero = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
     total, rest = jax.lax.scan(turn, zero, (own_clients, own_asked))
-    gathered = jax.tree.map(lambda leaf: gather(leaf)[: spec.cohort], rest)
-    return gathered._replace(total=jax.lax.psum(total, CLIENT))
-
-
-def share_out(items: Array, turns: int, width: int) -> Array:
-    """This device's share of some items, [turns, width], padded with zeros at the end."""
-    devices = jax.lax.axis_size(CLIENT)
-    padded = jnp.pad(items, (0, devices * turns * width - len(items)))
-    return padded.reshape(devices, turns, width)[jax.lax.axis_index(CLIENT)]
-
-
-def gather(leaf: Array) -> Array:
-    """[turns, width, ...] of every device to [devices · turns · width, ...], in order."""
-    everyone = jax.lax.all_gather(leaf, CLIENT)
-    return everyone.reshape(-1, *leaf.shape[2:])
+    gathered = jax.tree.map(lambda leaf: leaf[: spec.cohort], gather(rest))
+    return gathered._replace(total=add_up(total))
