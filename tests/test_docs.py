@@ -182,6 +182,30 @@ def test_the_performance_page_agrees_with_the_gpus_figures():
         assert cells in page, own["precision"]
 
 
+def test_the_performance_page_agrees_with_a_million_clients():
+    found = json.loads((ROOT / "benchmarks/results/million.json").read_text())["rounds"]
+    table = rows_of("docs/performance.md", "| ms a round; memory |")
+    assert len(table) * 2 == len(found) == 6
+    for case, *cells in table:
+        small, large = (r for r in found if r["case"] == case)
+        assert cells == [f"{r['ms']:.0f}; {r['memory_gib']:.2f} GiB" for r in (small, large)]
+        assert (small["clients"], large["clients"]) == (10_000, 1_000_000)
+        assert large["memory_gib"] < 4
+        if "first asked" not in case:
+            assert large["ms"] < 1.2 * small["ms"]
+
+
+def test_the_performance_page_agrees_with_several_devices():
+    found = json.loads((ROOT / "benchmarks/results/devices.json").read_text())
+    rows = rows_of("docs/performance.md", "| ms a round | 1 configuration |")
+    shown = {re.sub(r" of .*", "", name): cells for name, *cells in rows}
+    ms = found["ms_by_configurations"]
+    assert shown == {name: [f"{own[n]:.0f}" for n in ("1", "2")] for name, own in ms.items()}
+    ratio = ms["1 device"]["1"] / ms["2 devices"]["1"]
+    page = " ".join((ROOT / "docs/performance.md").read_text(encoding="utf-8").split())
+    assert f"share one device, which takes about {ratio:.1f} times as long here" in page
+
+
 def test_the_performance_page_agrees_with_how_cost_grows():
     found = json.loads((ROOT / "benchmarks/results/growth.json").read_text())["rounds"]
     base = found[0] | {"ms": None}

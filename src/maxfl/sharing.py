@@ -32,7 +32,7 @@ def gather(tree: T) -> T:
     if several():
         return _together(tree, 2, lambda rows: jax.lax.all_gather(rows, CLIENT, tiled=True))
     everyone = jax.lax.all_gather(tree, CLIENT)
-    return jax.tree.map(lambda all_, own: all_.reshape(-1, *own.shape[2:]), everyone, tree)
+    return jax.tree.map(lambda a: a.reshape(math.prod(a.shape[:3]), *a.shape[3:]), everyone)
 
 
 def add_up(tree: T) -> T:
@@ -55,5 +55,7 @@ def _together(tree: Any, lead: int, exchange: Callable[[Array], Array]) -> Any:
         whole = exchange(jnp.concatenate([rows[i] for i in own], axis=1))
         for i, part in zip(own, jnp.split(whole, ends, axis=1), strict=True):
             rows[i] = part
-    shaped = (row.reshape(-1, *leaf.shape[lead:]) for row, leaf in zip(rows, leaves, strict=True))
+    shaped = (
+        row.reshape(len(row), *leaf.shape[lead:]) for row, leaf in zip(rows, leaves, strict=True)
+    )
     return jax.tree.unflatten(structure, shaped)
