@@ -4,6 +4,7 @@ import socket
 import threading
 import time
 from contextlib import suppress
+from functools import partial
 
 import pytest
 
@@ -20,13 +21,25 @@ def port():
         return door.getsockname()[1]
 
 
-def in_threads(*calls):
-    """What each call says: its error, or None."""
+@pytest.fixture
+def in_threads():
+    """Call several functions at a time: what each says is its error, or None.
+
+    The connections that they return are open until the test ends.
+    """
+    lines = []
+    yield partial(_in_threads, lines)
+    for line in lines:
+        line.close()
+
+
+def _in_threads(lines, *calls):
     said = [None] * len(calls)
 
     def one(i, function, *arguments):
         try:
-            function(*arguments)
+            given = function(*arguments) or []
+            lines.extend(given if isinstance(given, list) else [given])
         except maxfl.InputError as error:
             said[i] = str(error)
 
@@ -39,14 +52,14 @@ def in_threads(*calls):
     return said
 
 
-def test_three_processes_meet_whoever_comes_first_and_the_port_is_free_again(port):
+def test_three_processes_meet_whoever_comes_first_and_the_port_is_free_again(port, in_threads):
     roll = (meeting._call_roll, HOST, port, 3, 10)
     answers = [(meeting._answer, HOST, port, 3, p, 10) for p in (2, 1)]
     assert in_threads(*answers, roll) == [None] * 3
     socket.create_server((HOST, port), reuse_port=False).close()
 
 
-def test_somebody_elses_connection_does_not_count(port):
+def test_somebody_elses_connection_does_not_count(port, in_threads):
     def stranger():
         for words in (b"GET / HTTP/1.1\r\n\r\n", b"[]\n", b'{"process": []}\n'):
             while True:
@@ -60,7 +73,7 @@ def test_somebody_elses_connection_does_not_count(port):
 
     def late():
         time.sleep(0.3)
-        meeting._answer(HOST, port, 2, 1, 10)
+        return meeting._answer(HOST, port, 2, 1, 10)
 
     assert in_threads((meeting._call_roll, HOST, port, 2, 10), (stranger,), (late,)) == [None] * 3
 
@@ -73,13 +86,13 @@ def test_somebody_elses_connection_does_not_count(port):
         ([(4, 1)], "process 1 was told of 4 processes, and process 0 of 3"),
     ],
 )
-def test_who_is_wrong_is_told_to_all(port, others, words):
+def test_who_is_wrong_is_told_to_all(port, in_threads, others, words):
     answers = [(meeting._answer, HOST, port, count, p, 5) for count, p in others]
     told = in_threads((meeting._call_roll, HOST, port, 3, 0.5), *answers)
     assert all(words in said for said in told)
 
 
-def test_one_that_comes_and_dies_ends_the_wait_of_all(port):
+def test_one_that_comes_and_dies_ends_the_wait_of_all(port, in_threads):
     def dies():
         while True:
             with suppress(OSError), socket.create_connection((HOST, port), 5) as line:

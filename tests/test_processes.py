@@ -245,6 +245,25 @@ def test_a_killed_process_ends_the_other_and_the_run_goes_on(tmp_path, long, kil
     assert results(folder) == whole
 
 
+@pytest.mark.parametrize("killed", [0, 1])
+def test_a_process_killed_before_the_first_round_ends_the_other(tmp_path, long, killed):
+    folder, port = tmp_path / "run", free_port()
+    with (
+        started(command(0, "run", long[0], "--out", folder, port=port)) as zero,
+        started(command(1, "run", long[0], port=port)) as one,
+    ):
+        both = [zero, one]
+        wait_for(folder / "experiment.json", zero)
+        os.kill(both[killed].pid, signal.SIGKILL)
+        began = time.monotonic()
+        _, err = both[1 - killed].communicate(timeout=30)
+        assert time.monotonic() - began < 10
+        assert both[1 - killed].returncode not in (0, None)
+        assert "another of the 2 processes is gone" in err or (
+            killed == 0 and "another task died" in err
+        )
+
+
 def test_a_silent_process_ends_the_other(tmp_path, long):
     """Stopped, not killed: no connection is closed, so only its missing signs tell."""
     config, _ = long

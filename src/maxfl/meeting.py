@@ -3,18 +3,19 @@
 JAX ends a process without a chance to explain when others do not come, come twice or can't be
 reached. So they first call a roll, over a plain connection to the port at which JAX's coordinator
 will listen: process 0 waits there, every other says its number, and all learn whether they are
-complete.
+complete. The connections stay open, so that one that is gone is missed (``lifeline``).
 """
 
 import json
 import select
 import socket
 import time
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from typing import Any
 
 import jax
 
+from maxfl import lifeline
 from maxfl import processes as group
 from maxfl.errors import InputError, check_count
 from maxfl.footprint import free_bytes
@@ -73,9 +74,9 @@ def _meet(
             f"process = {process}: {processes} processes have the numbers 0 to {processes - 1}"
         )
     if process == 0:
-        _call_roll(host, port, processes, timeout)
+        lines = _call_roll(host, port, processes, timeout)
     else:
-        _answer(host, port, processes, process, timeout)
+        lines = [_answer(host, port, processes, process, timeout)]
     # JAX would listen to all machines, even for processes of one.
     bind = f"{host}:{port}" if _is_loopback(host) else None
     _initialize(
@@ -86,6 +87,7 @@ def _meet(
         coordinator_bind_address=bind,
         cluster_detection_method="deactivate",
     )
+    lifeline.keep(lines)
 
 
 def _initialize(timeout: float, **options: Any) -> None:
@@ -116,19 +118,22 @@ def _address(coordinator: str | None) -> tuple[str, int]:
     return host, int(port)
 
 
-def _call_roll(host: str, port: int, processes: int, timeout: float) -> None:
-    """Process 0: wait for the others, and tell all of them whether they are complete."""
+def _call_roll(host: str, port: int, processes: int, timeout: float) -> list[socket.socket]:
+    """Process 0: wait for the others, and tell all of them whether they are complete.
+
+    Returns the connections to them.
+    """
     deadline = time.monotonic() + timeout
-    with ExitStack() as open_lines:
-        try:
-            door = open_lines.enter_context(_door(host, port))
-        except OSError as error:
-            raise InputError(
-                f"process 0 can't listen at {host}:{port}: {error.strerror or error}; choose "
-                f"another port"
-            ) from error
-        came: dict[int, socket.socket] = {}
-        wrong = ""
+    came: dict[int, socket.socket] = {}
+    wrong = ""
+    try:
+        door = _door(host, port)
+    except OSError as error:
+        raise InputError(
+            f"process 0 can't listen at {host}:{port}: {error.strerror or error}. Is another "
+            f"process 0 started there? If not, choose another port"
+        ) from error
+    with door:
         while len(came) < processes - 1 and not wrong:
             patience = max(0.0, deadline - time.monotonic())
             ready, _, _ = select.select([door, *came.values()], [], [], patience)
@@ -140,21 +145,24 @@ def _call_roll(host: str, port: int, processes: int, timeout: float) -> None:
             if gone := [number for number, line in came.items() if line in ready]:
                 wrong = f"process {_listed(gone)} came and has ended: see what it said"
                 break
-            line = open_lines.enter_context(door.accept()[0])
+            line = door.accept()[0]
             line.settimeout(GREETING)
             said = _hear(line) or {}
             number, count = said.get("process"), said.get("processes")
             if not isinstance(number, int):
-                continue  # somebody else's connection, such as a scan of ports
+                line.close()  # somebody else's connection, such as a scan of ports
+                continue
             wrong = _objection(number, count, processes, came)
             came[len(came) + processes if wrong else number] = line
-        for line in came.values():
-            with suppress(OSError):  # it has ended since: JAX will miss it
-                _say(line, {"wrong": wrong})
-        for line in came.values():  # the others hang up first, so that the port is free at once
-            _hear(line)
-    if wrong:
-        raise InputError(f"the processes can't join: {wrong}")
+    for line in came.values():
+        with suppress(OSError):  # it has ended since, and will be missed
+            _say(line, {"wrong": wrong})
+    if not wrong:
+        return list(came.values())
+    for line in came.values():
+        _hear(line)  # the others hang up first, so that the port is free at once
+        line.close()
+    raise InputError(f"the processes can't join: {wrong}")
 
 
 def _door(host: str, port: int) -> socket.socket:
@@ -176,8 +184,8 @@ def _objection(number: int, count: object, processes: int, came: dict[int, socke
     return f"two processes have the number {number}" if number in came else ""
 
 
-def _answer(host: str, port: int, processes: int, process: int, timeout: float) -> None:
-    """Every other process: say who this is, and wait for the answer."""
+def _answer(host: str, port: int, processes: int, process: int, timeout: float) -> socket.socket:
+    """Every other process: say who this is, and wait for the answer on the connection returned."""
     deadline = time.monotonic() + timeout
     while True:
         try:
@@ -190,14 +198,19 @@ def _answer(host: str, port: int, processes: int, process: int, timeout: float) 
                     f"({error.strerror or error}): is it started, and is that its address?"
                 ) from error
             time.sleep(RETRY)
-    with line:
-        line.settimeout(max(timeout, 1.0) + 5.0)  # process 0 may have begun to wait later
+    line.settimeout(max(timeout, 1.0) + 5.0)  # process 0 may have begun to wait later
+    with suppress(OSError):
         _say(line, {"processes": processes, "process": process})
-        answer = _hear(line)
+    answer = _hear(line)
+    if answer is not None and not answer["wrong"]:
+        return line
+    line.close()
     if answer is None:
-        raise InputError(f"what listens at {host}:{port} is no process 0 of maxfl, or it has ended")
-    if answer["wrong"]:
-        raise InputError(f"the processes can't join: {answer['wrong']}")
+        raise InputError(
+            f"what listens at {host}:{port} waits for no process {process}: either all have come, "
+            f"and another one has this number, or it is no process 0 of maxfl, or it has ended"
+        )
+    raise InputError(f"the processes can't join: {answer['wrong']}")
 
 
 def _say(line: socket.socket, words: dict[str, object]) -> None:

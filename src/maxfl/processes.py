@@ -82,11 +82,15 @@ def attached() -> Iterator[None]:
         words = str(error).lower()
         if not several() or isinstance(error, InputError) or not any(w in words for w in BROKEN):
             raise
-        raise LostError(
-            f"another of the {_group.size} processes is gone (this is process {_group.own}): see "
-            f"what it said, and start all of them again, with --resume (resume=True) if they were "
-            f"training"
-        ) from error
+        raise LostError(gone()) from error
+
+
+def gone() -> str:
+    """What to do when another process is gone."""
+    return (
+        f"another of the {_group.size} processes is gone (this is process {_group.own}): see what "
+        f"it said, and start all of them again, with --resume (resume=True) if they were training"
+    )
 
 
 def exchange(text: str) -> list[str]:
