@@ -125,6 +125,10 @@ def test_the_table_of_a_sweep_over_lists(tmp_path, capsys):
         (["sweep", "examples/sweep.toml", "--over", "seed"], "--over seed: want key=value"),
         (["sweep", "examples/sweep.toml", "--set", "seed=5"], "this sweep has a list for it"),
         (["run", "examples/opt-out.toml", "--set", "seed=x"], "opt-out.toml with --set seed has 1"),
+        (
+            ["run", "examples/large.toml", "--processes", "2"],
+            "go together: give --coordinator and --process too",
+        ),
     ],
 )
 def test_mistakes_are_said_clearly(arguments, words, monkeypatch):

@@ -91,6 +91,14 @@ def test_a_rate_in_the_loss_gives_the_same_rounds(small, monkeypatch):
     np.testing.assert_allclose(losses(True), losses(False), rtol=1e-5)
 
 
+def test_all_cores_must_be_asked_for_first(monkeypatch):
+    devices = len(jax.devices())
+    monkeypatch.delenv("JAX_NUM_CPU_DEVICES", raising=False)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: range(devices + 1), raising=False)
+    with pytest.raises(maxfl.InputError, match="JAX has computed something already"):
+        maxfl.use_all_cores()
+
+
 def test_the_public_names_are_loaded_when_asked_for():
     code = (
         "import sys, maxfl, maxfl.appeal, maxfl.errors; assert 'jax' not in sys.modules;"

@@ -22,6 +22,7 @@ from maxfl.folders import TABLES
 from maxfl.participation import Rule
 from maxfl.reads_requirement import reads_requirement
 from maxfl.stream import Stream, stream
+from maxfl.windows import Window
 
 MODEL = maxfl.mlp(4, (5,), 3)
 TRAINING = maxfl.Training(rounds=6, cohort=3, local_steps=3, batch_size=4, evaluate_every=2)
@@ -290,7 +291,7 @@ def test_rows_of_a_checkpoint_are_not_overwritten(tmp_path):
     ("options", "words"),
     [
         ({"participation": maxfl.opt_out()}, "say how many to ask at most"),
-        ({"participation": maxfl.opt_out(), "ask": 2}, "ask = 2: want one whole number at least 3"),
+        ({"participation": maxfl.opt_out(), "ask": 2}, "ask = 2 .*: want at least the cohort, 3"),
         ({"ask": 5}, "ask is for opt-out"),
         ({"seed": [0, 1]}, "one configuration"),
         ({"tuning": 2}, "not measured in a stream"),
@@ -317,6 +318,35 @@ def test_broken_files_are_told(tmp_path, on_disk):
     with pytest.raises(InputError, match="train data of client 1: label 2, but classes = 2"):
         write_federation(tmp_path / "few", [_binary(clients[0]), clients[6]], classes=2)
     assert json.loads((folder / "federation.json").read_text())["clients"] == 8
+
+
+@pytest.mark.parametrize(
+    ("file", "at", "words"),
+    [
+        ("test-y.bin", 8, "test-y.bin does not hold labels from 0 to 2"),
+        ("train-offsets.bin", 4, "train-offsets.bin does not hold which samples are whose"),
+        ("train-offsets.bin", 0, "train-offsets.bin does not hold which samples are whose"),
+        ("train-x.bin", 0, "train-x.bin holds numbers that are NaN or infinite"),
+    ],
+)
+def test_files_of_the_right_size_are_looked_at(tmp_path, on_disk, file, at, words):
+    folder = write_federation(tmp_path / "own", on_disk[0], classes=3)
+    content = bytearray((folder / file).read_bytes())
+    content[at : at + 4] = b"\xff" * 4
+    (folder / file).write_bytes(content)
+    with pytest.raises(InputError, match=words):
+        read_clients(open_federation(folder).train, np.array([0]))
+
+
+def test_of_two_rounds_that_find_a_requirement_the_earlier_counts(on_disk):
+    windows = Stream(on_disk[1], MODEL, maxfl.maxfl(), TRAINING)._windows
+    windows.remember([], [])
+    clients = np.array([1, 4])
+    first = windows.learn(Window(clients, None, np.float32([[0.5, 0.6]])))
+    ahead = windows.learn(Window(np.array([4, 2]), None, np.float32([[0.7, 0.8]])))
+    np.testing.assert_array_equal(first.requirement, np.float32([[0.5, 0.6]]))
+    np.testing.assert_array_equal(ahead.requirement, np.float32([[0.6, 0.8]]))
+    np.testing.assert_array_equal(windows.remembered()[0], [1, 2, 4])
 
 
 def _binary(client):

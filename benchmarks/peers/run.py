@@ -86,10 +86,15 @@ PEERS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS))
+    parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS), help="(all)")
     names = list(workloads.WORKLOADS)
-    parser.add_argument("--workloads", nargs="+", choices=names, default=names)
-    parser.add_argument("--passes", type=int, default=PASSES, help="fewer are a part")
+    parser.add_argument("--workloads", nargs="+", choices=names, default=names, help="(all)")
+    parser.add_argument(
+        "--passes",
+        type=int,
+        default=PASSES,
+        help="passes over all peers (3); with fewer, the page is not filled",
+    )
     parser.add_argument(
         "--quick", action="store_true", help="one pass, and of each peer its first variant only"
     )

@@ -42,8 +42,8 @@ def read_settings(config: Path, settings: list[str] | None) -> Read:
     return Read(override_all(read_toml(config), changes), where, changes)
 
 
-def note_unused(configs: Sequence[RunConfig]) -> None:
-    """Point at settings that do nothing in any configuration."""
+def note_unused(configs: Sequence[RunConfig], section: str = "") -> None:
+    """Point at settings (of a section) that do nothing in any configuration."""
     for note in unused(configs[0]):
-        if all(note in unused(config) for config in configs[1:]):
+        if note.startswith(section) and all(note in unused(config) for config in configs[1:]):
             errors.print(f"Note: {note}.", style="yellow", markup=False, highlight=False)

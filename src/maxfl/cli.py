@@ -249,6 +249,9 @@ def _join(
         return
     if distributed and asked != (True, None, None, None):
         raise InputError("--distributed finds coordinator, processes and process by itself")
+    needed = {"--coordinator": coordinator, "--processes": processes, "--process": process}
+    if not distributed and (missing := [name for name, value in needed.items() if value is None]):
+        raise InputError(f"{', '.join(needed)} go together: give {' and '.join(missing)} too")
     _keep_stdout()
     join(coordinator, processes, process, timeout=timeout)
     hush(not first())

@@ -142,7 +142,7 @@ def _one(config: Path, setting: list[str] | None, done: str) -> RunConfig:
         words = f"Note: {done} without the table [sweep]; try its values with --set."
         console.print(words, style="yellow", markup=False)
     checked = validate(raw, where)
-    note_unused([checked])
+    note_unused([checked], "data.")
     return checked
 
 

@@ -35,6 +35,7 @@ from maxfl.shortage import check_room, told_if_full
 
 ABOUT = "federation.json"
 SPLITS = ("train", "test")
+AGAIN = "write it again"
 
 
 class Pair(NamedTuple):
@@ -178,6 +179,8 @@ def open_federation(folder: str | Path) -> Federation:
         raise InputError(f"{folder} holds no federation: {ABOUT} is not there")
     about = read_json(folder / ABOUT)
     train, test = (_samples(folder, split, about) for split in SPLITS)
+    for split, own in zip(SPLITS, (train, test), strict=True):
+        _check_whole(folder, split, own, about["classes"])
     decoding = Decoding(**{k: np.asarray(v, np.float32) for k, v in about["decoding"].items()})
     people = About(
         about["title"],
@@ -198,6 +201,19 @@ def _samples(folder: Path, split: str, about: dict[str, Any]) -> Samples:
     return Samples(x, y, np.array(offsets))  # these are small, and needed all the time
 
 
+def _check_whole(folder: Path, split: str, samples: Samples, classes: int) -> None:
+    """Refuse files of the right size with a content that can not be; features are not read."""
+    offsets, labels = samples.offsets, samples.y
+    if offsets[0] != 0 or offsets[-1] != len(labels) or (np.diff(offsets) < 1).any():
+        wrong, what = f"{split}-offsets.bin", "which samples are whose"
+    elif labels.min() < 0 or labels.max() >= classes:
+        wrong, what = f"{split}-y.bin", f"labels from 0 to {classes - 1}"
+    else:
+        _forget(labels)
+        return
+    raise InputError(f"{folder / wrong} does not hold {what}: it is damaged; {AGAIN}")
+
+
 def _each(folder: Path, name: str, about: dict[str, Any], dtype: Any) -> Any:
     """Something of every client, in memory; None where it is not there."""
     file = f"{name}.bin"
@@ -212,7 +228,7 @@ def _mapped(path: Path, dtype: Any, shape: tuple[int, ...]) -> Any:
     if size != wanted:
         raise InputError(
             f"{path} has {size} bytes, but {wanted} belong there: the federation is damaged or "
-            f"was not written to its end; write it again"
+            f"was not written to its end; {AGAIN}"
         )
     return np.memmap(path, dtype, "r", shape=shape)
 
@@ -229,6 +245,11 @@ def read_clients(samples: Samples, clients: NDArray[np.int64], room: int | None 
         y[at : at + end - begin] = samples.y[begin:end]
     _forget(samples.x)
     _forget(samples.y)
+    if x.dtype.kind == "f" and not np.isfinite(x).all():
+        raise InputError(
+            f"{getattr(samples.x, 'filename', 'a client')} holds numbers that are NaN or infinite: "
+            f"it is damaged; {AGAIN}"
+        )
     return Samples(x, y, offsets)
 
 

@@ -7,6 +7,8 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
+from maxfl.errors import InputError
+
 SWEEP = "sweep"
 CLIENT = "client"
 
@@ -52,7 +54,13 @@ def use_all_cores() -> None:
     if "JAX_NUM_CPU_DEVICES" in os.environ:  # JAX reads it by itself
         return
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    jax.config.update("jax_num_cpu_devices", cores or 1)
+    try:
+        jax.config.update("jax_num_cpu_devices", cores or 1)
+    except RuntimeError as error:
+        raise InputError(
+            "JAX has computed something already: call use_all_cores() before, or set the variable "
+            "JAX_NUM_CPU_DEVICES"
+        ) from error
 
 
 def most_at_once(devices: list[Any]) -> int:

@@ -147,7 +147,10 @@ class Stream(Simulation):
 
     def _check(self) -> None:
         if several():
-            raise InputError("a stream is one process's work: run it without maxfl.join()")
+            raise InputError(
+                "a federation on disk is one process's work: run it without --coordinator and "
+                "--distributed (maxfl.join)"
+            )
         if self.configurations > 1:
             raise InputError("a stream has one configuration: run a sweep's one after another")
         if self.personal:
@@ -165,7 +168,12 @@ class Stream(Simulation):
                 "which clients refuse when they are asked"
             )
         if self._ask is not None:
-            check_count("ask", self._ask, least=self.training.cohort)
+            check_count("ask", self._ask, least=1)
+            if self._ask < self.training.cohort:
+                raise InputError(
+                    f"ask = {self._ask} (participation.ask): want at least the cohort, "
+                    f"{self.training.cohort} (training.cohort)"
+                )
             if not opts_out:
                 raise InputError("ask is for opt-out: by another rule, leave it out")
 
