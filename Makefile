@@ -6,23 +6,20 @@ BIN := $(VENV)/bin
 # makes it for those that are, unless the user's environment forbids that.
 unexport PYTHONDONTWRITEBYTECODE
 
-APART := tests/test_processes.py tests/test_shortage.py tests/test_stream.py tests/test_stream_command.py
-
 .PHONY: demo test test-more lint bench bench-peers clean
 
 demo: $(VENV)/installed
 	$(BIN)/maxfl demo --out runs/demo --resume
 
 test: lint
-	$(BIN)/python -m pytest $(addprefix --ignore=,$(APART))
+	$(BIN)/python -m pytest -m "not extras and not processes"
 
 # What has heavy dependencies, starts several processes or kills them: Flower on loopback, JAX in two
 # processes, federations on disk, trackers, partitioners.
 test-more: $(VENV)/installed-more
-	$(BIN)/python -m pytest --numprocesses=0 tests/test_flower*.py tests/test_flwr_partitions.py \
-		tests/test_robust.py tests/test_trackers.py
+	$(BIN)/python -m pytest --numprocesses=0 -m extras
 # With the optimisations that users have, and other tests not: equal bits must be equal with them too.
-	XLA_FLAGS= $(BIN)/python -m pytest --numprocesses=0 $(APART)
+	XLA_FLAGS= $(BIN)/python -m pytest --numprocesses=0 -m processes
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

@@ -21,8 +21,8 @@ from maxfl.data.assemble import assemble
 from maxfl.data.fashion_mnist import fashion_mnist
 from maxfl.data.glove import read_vectors
 from maxfl.data.locate import obtain
+from maxfl.data.registry import SENTIMENT140_SAMPLE, glove_file
 from maxfl.data.sentiment140 import read_tweets
-from maxfl.data.sources import SENTIMENT140_SAMPLE, glove_file
 from maxfl.data.tweets import average
 
 TWEETS = 1_600_000

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import maxfl
-from maxfl.files import write_json
+from maxfl.utils.files import write_json
 
 sys.path.append(str(Path(__file__).parent / "peers"))
 from peer_maxfl import federation

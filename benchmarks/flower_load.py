@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument("--cohort", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=20)
     wanted = parser.parse_args()
-    with as_file(files("maxfl").joinpath("flower/ready-app")) as ready:
+    with as_file(files("maxfl").joinpath("flower/app_template")) as ready:
         sys.path.insert(0, str(ready))
         from federation import client_app, task
 

@@ -18,8 +18,8 @@ import jax
 import numpy as np
 
 import maxfl
-from maxfl.requirement import Solo
-from maxfl.simulation import Prepared
+from maxfl.core.requirement import Solo
+from maxfl.engine.simulation import Prepared
 
 FILE = Path(__file__).parent / "results/growth.json"
 SAMPLES, TEST, TURNS, SECONDS = 300, 20, 5, 1.0

@@ -17,8 +17,8 @@ import jax
 import numpy as np
 
 import maxfl
-from maxfl import adversary, optimisers, robust
-from maxfl.requirement import SoloResults
+from maxfl.core import aggregators, attacks, server_optimizers
+from maxfl.core.requirement import SoloResults
 
 sys.path.append(str(Path(__file__).parent / "peers"))
 from peer_maxfl import federation
@@ -29,12 +29,12 @@ TABLE = Path(__file__).parent.parent / "docs/methods-times.csv"
 GRADIENTS = {"scaffold-1": 2, "perfedavg": 2, "perfedavg-hf": 4, "pfedme": 5, "ditto": 2}
 """Gradients that a local step needs, where more than one."""
 VARIANTS: dict[str, dict[str, Any]] = {
-    "fedavg + adam": {"optimiser": optimisers.adam()},
-    "fedavg + median": {"robust": robust.median()},
-    "fedavg + trimmed mean": {"robust": robust.trimmed_mean()},
-    "fedavg + krum": {"robust": robust.krum()},
-    "fedavg + clipping": {"robust": robust.mean(clip=1.0)},
-    "fedavg + 10 % liars": {"adversary": adversary.byzantine(0.1, inflation=20.0, noise=0.1)},
+    "fedavg + adam": {"optimiser": server_optimizers.adam()},
+    "fedavg + median": {"robust": aggregators.median()},
+    "fedavg + trimmed mean": {"robust": aggregators.trimmed_mean()},
+    "fedavg + krum": {"robust": aggregators.krum()},
+    "fedavg + clipping": {"robust": aggregators.mean(clip=1.0)},
+    "fedavg + 10 % liars": {"adversary": attacks.byzantine(0.1, inflation=20.0, noise=0.1)},
     "maxfl + 5 tuning steps": {"tuning": 5},
 }
 

@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 
 import maxfl
-from maxfl.disk import open_federation, write_federation
-from maxfl.federation import About
-from maxfl.files import write_json
-from maxfl.stream import stream
+from maxfl.core.federation import About
+from maxfl.core.federation_files import open_federation, write_federation
+from maxfl.engine.streaming.simulation import stream
+from maxfl.utils.files import write_json
 
 FILE = Path(__file__).parent / "results/million.json"
 SAMPLES, TEST, COHORT, ROUNDS, WARM = 12, 8, 1000, 12, 2

@@ -9,11 +9,11 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 import maxfl
-from maxfl.adversary import byzantine
+from maxfl.core.attacks import byzantine
 from maxfl.data import partition
 from maxfl.data.assemble import assemble
 from maxfl.data.fashion_mnist import fashion_mnist_12k
-from maxfl.figures import COLOURS, DASHES, STYLE
+from maxfl.report.style import COLOURS, DASHES, STYLE
 
 FIGURE = Path(__file__).parent.parent / "docs/liars.png"
 METHODS = {

@@ -10,14 +10,14 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from maxfl.files import read_json
 from maxfl.paper.catalogue import EXPERIMENTS
+from maxfl.paper.cluster_limit_study import limit_headings, limit_rows, read_limit
 from maxfl.paper.compare import compare
 from maxfl.paper.declare import Experiment
-from maxfl.paper.draw import draw
-from maxfl.paper.limit_study import limit_headings, limit_rows, read_limit
+from maxfl.paper.plot import draw
 from maxfl.paper.results import Outcome, kept, read
 from maxfl.paper.study import SEARCH
+from maxfl.utils.files import read_json
 
 PAGE = Path(__file__).parent.parent / "docs/reproduction.md"
 

@@ -8,7 +8,7 @@ import json
 import sys
 from pathlib import Path
 
-from maxfl.demo import LABELS
+from maxfl.cli.demo import LABELS
 
 TABLE = Path(__file__).parent.parent / "docs/demo-results.csv"
 HEADINGS = (

@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from maxfl.files import write_whole
-from maxfl.paper.limit_study import ABOUT as LIMIT_ABOUT
-from maxfl.paper.limit_study import TABLE as LIMIT_TABLE
+from maxfl.paper.cluster_limit_study import ABOUT as LIMIT_ABOUT
+from maxfl.paper.cluster_limit_study import TABLE as LIMIT_TABLE
 from maxfl.paper.results import kept
 from maxfl.paper.study import ABOUT, RESULTS, SEARCH
-from maxfl.tables import to_parquet
+from maxfl.runs.tables import to_parquet
+from maxfl.utils.files import write_whole
 
 
 def main() -> None:

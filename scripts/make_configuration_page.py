@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from maxfl.algorithms import ALGORITHMS
-from maxfl.settings import RunConfig
+from maxfl.runs.config import RunConfig
 
 PAGE = Path(__file__).parent.parent / "docs/configuration.md"
 HEAD = """# Configuration
@@ -36,7 +36,7 @@ on disk.
 Examples: [opt-out.toml](../examples/opt-out.toml), [clusters.toml](../examples/clusters.toml),
 [sweep.toml](../examples/sweep.toml), [own-data.toml](../examples/own-data.toml),
 [liars.toml](../examples/liars.toml), [tweets-stand-in.toml](../examples/tweets-stand-in.toml),
-[large.toml](../examples/large.toml), and the demo itself, [demo.toml](../src/maxfl/demo.toml).
+[large.toml](../examples/large.toml), and the demo itself, [demo.toml](../src/maxfl/cli/demo.toml).
 """
 
 

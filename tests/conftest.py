@@ -4,10 +4,10 @@ import os
 from pathlib import Path
 
 import jax
-import numpy as np
 import pytest
 
 import maxfl
+from support.federations import CLASSES, FEATURES, make_clients
 
 # Nearly all of the tests' time is compilation: machine code without LLVM's optimisations takes a
 # third less of it. Read when the first program is compiled; commands that tests start inherit it.
@@ -16,22 +16,6 @@ os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 jax.config.update("jax_num_cpu_devices", 2)
 jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parent.parent / ".cache/jax"))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
-
-CLASSES, FEATURES = 3, 4
-
-
-def make_clients(sizes, seed=0):
-    """Clients whose data lean towards different labels: (x, y) of each size."""
-    rng = np.random.default_rng(seed)
-    centres = rng.normal(size=(CLASSES, FEATURES))
-    clients = []
-    for k, size in enumerate(sizes):
-        mix = np.full(CLASSES, 0.1)
-        mix[k % CLASSES] = 1 - 0.1 * (CLASSES - 1)
-        y = rng.choice(CLASSES, size=size, p=mix).astype(np.int32)
-        x = (centres[y] + rng.normal(size=(size, FEATURES))).astype(np.float32)
-        clients.append((x, y))
-    return clients
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from maxfl.terminal import spread
+from maxfl.cli.terminal import spread
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -30,7 +30,7 @@ def test_the_readme_example_runs_and_is_short(capsys):
 
 def test_the_skeleton_of_a_new_method_runs_and_sweeps():
     import maxfl
-    from conftest import make_clients
+    from support.federations import make_clients
 
     page = (ROOT / "docs/new-algorithm.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
@@ -66,7 +66,7 @@ def test_every_room_is_named_in_the_design():
 
 def test_the_results_page_names_every_column():
     import maxfl
-    from maxfl import tables
+    from maxfl.runs import tables
 
     pair = [([[0.0], [1.0]], [0, 1])]
     fed = maxfl.Federation.from_clients(pair, pair)
@@ -255,8 +255,8 @@ def test_the_reproduction_page_shows_the_runs_that_are_kept():
 
 
 def test_the_reproductions_summary_quotes_the_kept_runs():
+    from maxfl.paper.cluster_limit_study import limit_rows, read_limit
     from maxfl.paper.declare import Column
-    from maxfl.paper.limit_study import limit_rows, read_limit
     from maxfl.paper.results import kept, read
 
     page = (ROOT / "docs/reproduction.md").read_text(encoding="utf-8")

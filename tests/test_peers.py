@@ -15,7 +15,7 @@ import pytest
 import table
 import task as tasks
 
-from maxfl.files import read_json
+from maxfl.utils.files import read_json
 
 ROOT = Path(__file__).parent.parent
 SHAPES = {

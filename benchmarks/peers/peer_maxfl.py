@@ -11,8 +11,8 @@ import numpy as np
 from task import Floats, Outcome, Task, main
 
 import maxfl
-from maxfl.requirement import Solo
-from maxfl.simulation import Prepared
+from maxfl.core.requirement import Solo
+from maxfl.engine.simulation import Prepared
 
 REPEATS, ENOUGH = 3, 20.0
 """Times that the rounds are repeated, unless so many seconds have gone."""

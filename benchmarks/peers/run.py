@@ -31,8 +31,8 @@ import task as tasks
 import workloads
 from rich.console import Console
 
-from maxfl.errors import InputError
-from maxfl.files import write_json
+from maxfl.utils.errors import InputError
+from maxfl.utils.files import write_json
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent

@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from maxfl.files import read_json
+from maxfl.utils.files import read_json
 
 BASE = "maxfl"
 ROOT = Path(__file__).parent.parent.parent

@@ -1,26 +1,109 @@
-"""Federated learning that keeps its clients; ``maxfl.public`` lists the public names.
+"""Federated learning that keeps its clients.
 
-They are loaded when first asked for: a client of a real federation needs the weight and a mod, not
-JAX and the simulation.
+The public names are listed here, by the module that defines them, and loaded when first asked for:
+a client of a real federation needs the weight and a mod, not JAX and the simulation.
 """
 
 from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from maxfl.public import *  # noqa: F403
-else:
+    from maxfl import data as data
+    from maxfl import flower as flower
+    from maxfl.algorithms import ALGORITHMS as ALGORITHMS
+    from maxfl.algorithms import afl as afl
+    from maxfl.algorithms import ditto as ditto
+    from maxfl.algorithms import fedavg as fedavg
+    from maxfl.algorithms import fedprox as fedprox
+    from maxfl.algorithms import maxfl as maxfl
+    from maxfl.algorithms import maxfl_annealed as maxfl_annealed
+    from maxfl.algorithms import maxfl_exponential as maxfl_exponential
+    from maxfl.algorithms import maxfl_log as maxfl_log
+    from maxfl.algorithms import maxfl_relu as maxfl_relu
+    from maxfl.algorithms import mwfed as mwfed
+    from maxfl.algorithms import perfedavg as perfedavg
+    from maxfl.algorithms import perfedavg_hf as perfedavg_hf
+    from maxfl.algorithms import pfedme as pfedme
+    from maxfl.algorithms import qffl as qffl
+    from maxfl.algorithms import scaffold as scaffold
+    from maxfl.algorithms import scaffold_1 as scaffold_1
+    from maxfl.core import aggregators as aggregators
+    from maxfl.core import appeal as appeal
+    from maxfl.core import attacks as attacks
+    from maxfl.core import server_optimizers as server_optimizers
+    from maxfl.core.algorithm import Algorithm as Algorithm
+    from maxfl.core.federation import Decoding as Decoding
+    from maxfl.core.federation import Federation as Federation
+    from maxfl.core.federation import Samples as Samples
+    from maxfl.core.federation_files import open_federation as open_federation
+    from maxfl.core.federation_files import write_federation as write_federation
+    from maxfl.core.model import Model as Model
+    from maxfl.core.model import mlp as mlp
+    from maxfl.core.model import with_precision as with_precision
+    from maxfl.core.participation import decline as decline
+    from maxfl.core.participation import everyone as everyone
+    from maxfl.core.participation import opt_out as opt_out
+    from maxfl.core.requirement import custom as custom
+    from maxfl.core.requirement import fixed as fixed
+    from maxfl.core.requirement import solo as solo
+    from maxfl.data.flower_datasets import from_flwr_datasets as from_flwr_datasets
+    from maxfl.distributed.rendezvous import join as join
+    from maxfl.engine.experiment import Training as Training
+    from maxfl.engine.history import History as History
+    from maxfl.engine.layout import use_all_cores as use_all_cores
+    from maxfl.engine.simulation import Simulation as Simulation
+    from maxfl.engine.simulation import simulate as simulate
+    from maxfl.engine.streaming.simulation import StreamingSimulation as StreamingSimulation
+    from maxfl.engine.streaming.simulation import stream as stream
+    from maxfl.report.write import write_report as write_report
+    from maxfl.runs.run import run as run
+    from maxfl.runs.trackers import tracker as tracker
+    from maxfl.utils.errors import InputError as InputError
 
-    def __getattr__(name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        if find_spec(f"{__name__}.{name}"):
-            return import_module(f"{__name__}.{name}")
-        try:
-            return getattr(import_module(f"{__name__}.public"), name)
-        except AttributeError:
-            raise AttributeError(f"maxfl has no {name}; see dir(maxfl)") from None
+_PUBLIC = {
+    "algorithms": (
+        "ALGORITHMS", "afl", "ditto", "fedavg", "fedprox", "maxfl", "maxfl_annealed",
+        "maxfl_exponential", "maxfl_log", "maxfl_relu", "mwfed", "perfedavg", "perfedavg_hf",
+        "pfedme", "qffl", "scaffold", "scaffold_1",
+    ),
+    "core.algorithm": ("Algorithm",),
+    "core.federation": ("Decoding", "Federation", "Samples"),
+    "core.federation_files": ("open_federation", "write_federation"),
+    "core.model": ("Model", "mlp", "with_precision"),
+    "core.participation": ("decline", "everyone", "opt_out"),
+    "core.requirement": ("custom", "fixed", "solo"),
+    "data.flower_datasets": ("from_flwr_datasets",),
+    "distributed.rendezvous": ("join",),
+    "engine.experiment": ("Training",),
+    "engine.history": ("History",),
+    "engine.layout": ("use_all_cores",),
+    "engine.simulation": ("Simulation", "simulate"),
+    "engine.streaming.simulation": ("StreamingSimulation", "stream"),
+    "report.write": ("write_report",),
+    "runs.run": ("run",),
+    "runs.trackers": ("tracker",),
+    "utils.errors": ("InputError",),
+}  # fmt: skip
+_NAMESPACES = {
+    "aggregators": "core.aggregators",
+    "appeal": "core.appeal",
+    "attacks": "core.attacks",
+    "data": "data",
+    "flower": "flower",
+    "server_optimizers": "core.server_optimizers",
+}
+_HOME = {name: module for module, names in _PUBLIC.items() for name in names}
 
-    def __dir__() -> list[str]:
-        return list(import_module(f"{__name__}.public").__all__)
+__all__ = sorted([*_HOME, *_NAMESPACES])
+
+
+def __getattr__(name: str) -> Any:
+    if name in _NAMESPACES:
+        return import_module(f"{__name__}.{_NAMESPACES[name]}")
+    if name in _HOME:
+        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    raise AttributeError(f"maxfl has no {name}; see dir(maxfl)")
+
+
+def __dir__() -> list[str]:
+    return __all__

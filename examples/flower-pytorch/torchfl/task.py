@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch.nn.functional import cross_entropy
 
-from maxfl.data.shares import fashion_mnist_share
+from maxfl.flower.example_data import fashion_mnist_share
 
 
 class Data(NamedTuple):

@@ -6,18 +6,18 @@ docs/new-algorithm.md walks through it.
 from collections.abc import Callable
 
 from maxfl.algorithms.afl import afl
-from maxfl.algorithms.annealed import maxfl_annealed
-from maxfl.algorithms.contract import Algorithm
 from maxfl.algorithms.ditto import ditto
 from maxfl.algorithms.fedavg import fedavg
 from maxfl.algorithms.fedprox import fedprox
 from maxfl.algorithms.maxfl import maxfl
+from maxfl.algorithms.maxfl_annealed import maxfl_annealed
+from maxfl.algorithms.maxfl_surrogates import maxfl_exponential, maxfl_log, maxfl_relu
 from maxfl.algorithms.mwfed import mwfed
 from maxfl.algorithms.perfedavg import perfedavg, perfedavg_hf
 from maxfl.algorithms.pfedme import pfedme
 from maxfl.algorithms.qffl import qffl
 from maxfl.algorithms.scaffold import scaffold, scaffold_1
-from maxfl.algorithms.surrogates import maxfl_exponential, maxfl_log, maxfl_relu
+from maxfl.core.algorithm import Algorithm
 
 ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
     "fedavg": fedavg,

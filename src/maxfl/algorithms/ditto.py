@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 from numpy.typing import ArrayLike
 
-from maxfl.algorithms.contract import Algorithm, Client, Server, Work, descend, pulled
 from maxfl.algorithms.fedavg import BASE
 from maxfl.algorithms.fedavg import local as train
-from maxfl.errors import check_number
-from maxfl.model import Params
+from maxfl.core.algorithm import Algorithm, Client, Server, Work, descend, pulled
+from maxfl.core.model import Params
+from maxfl.utils.errors import check_number
 
 
 class Hyper(NamedTuple):

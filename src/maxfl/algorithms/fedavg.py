@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import Array
 from numpy.typing import ArrayLike
 
-from maxfl.algorithms.contract import (
+from maxfl.core.algorithm import (
     Algorithm,
     Client,
     Cohort,
@@ -26,8 +26,8 @@ from maxfl.algorithms.contract import (
     descend,
     difference,
 )
-from maxfl.errors import check_number
-from maxfl.model import Params
+from maxfl.core.model import Params
+from maxfl.utils.errors import check_number
 
 
 class Hyper(NamedTuple):

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 from jax import Array
 from numpy.typing import ArrayLike
 
-from maxfl import appeal
-from maxfl.algorithms.contract import Algorithm, Client, Cohort, Server, Total, average
 from maxfl.algorithms.fedavg import BASE
-from maxfl.errors import check_number
-from maxfl.model import Params
+from maxfl.core import appeal
+from maxfl.core.algorithm import Algorithm, Client, Cohort, Server, Total, average
+from maxfl.core.model import Params
+from maxfl.utils.errors import check_number
 
 
 class Hyper(NamedTuple):

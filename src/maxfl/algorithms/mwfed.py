@@ -18,19 +18,11 @@ import jax.numpy as jnp
 from jax import Array
 from numpy.typing import ArrayLike
 
-from maxfl.algorithms.contract import (
-    Algorithm,
-    Client,
-    Cohort,
-    Server,
-    Total,
-    Work,
-    average,
-)
 from maxfl.algorithms.fedavg import BASE
 from maxfl.algorithms.fedavg import local as train
-from maxfl.errors import check_number
-from maxfl.model import Params
+from maxfl.core.algorithm import Algorithm, Client, Cohort, Server, Total, Work, average
+from maxfl.core.model import Params
+from maxfl.utils.errors import check_number
 
 FAINTEST = -60.0
 """Smallest log p_k: a cohort of clients far behind still moves the model by its mean."""

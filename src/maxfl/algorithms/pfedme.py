@@ -20,10 +20,10 @@ import jax.numpy as jnp
 from jax import Array
 from numpy.typing import ArrayLike
 
-from maxfl.algorithms.contract import Algorithm, Client, Server, Work, difference, move, pulled
 from maxfl.algorithms.fedavg import BASE
-from maxfl.errors import check_number
-from maxfl.model import Params
+from maxfl.core.algorithm import Algorithm, Client, Server, Work, difference, move, pulled
+from maxfl.core.model import Params
+from maxfl.utils.errors import check_number
 
 
 class Hyper(NamedTuple):

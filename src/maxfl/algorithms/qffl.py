@@ -17,20 +17,11 @@ import jax.numpy as jnp
 from jax import Array
 from numpy.typing import ArrayLike
 
-from maxfl.algorithms.contract import (
-    Algorithm,
-    Client,
-    Cohort,
-    Parts,
-    Server,
-    Total,
-    Work,
-    average,
-)
 from maxfl.algorithms.fedavg import BASE
 from maxfl.algorithms.fedavg import local as train
-from maxfl.errors import check_number
-from maxfl.model import Params
+from maxfl.core.algorithm import Algorithm, Client, Cohort, Parts, Server, Total, Work, average
+from maxfl.core.model import Params
+from maxfl.utils.errors import check_number
 
 TINY = 1e-10
 """Added to the loss, so that a power of it exists when it is 0."""

@@ -19,7 +19,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from maxfl.algorithms.contract import (
+from maxfl.algorithms.fedavg import BASE
+from maxfl.algorithms.fedavg import local as train
+from maxfl.core.algorithm import (
     Algorithm,
     Client,
     Cohort,
@@ -31,9 +33,7 @@ from maxfl.algorithms.contract import (
     difference,
     move,
 )
-from maxfl.algorithms.fedavg import BASE
-from maxfl.algorithms.fedavg import local as train
-from maxfl.model import Params
+from maxfl.core.model import Params
 
 
 class Control(NamedTuple):

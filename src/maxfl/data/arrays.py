@@ -8,9 +8,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from maxfl.core.federation import MANY_CLASSES, checked_samples
 from maxfl.data.dataset import Dataset, numbered
-from maxfl.errors import InputError
-from maxfl.federation import MANY_CLASSES, checked_samples
+from maxfl.utils.errors import InputError
 
 NPY = b"\x93NUMPY"
 """How a file of a single array begins."""

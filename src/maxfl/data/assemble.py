@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from maxfl.core.federation import About, Arrays, Federation, Samples, default_decoding
 from maxfl.data.dataset import Dataset
-from maxfl.data.flips import label_map
 from maxfl.data.partition import Parts, Split
-from maxfl.errors import InputError, check_number
-from maxfl.federation import About, Arrays, Federation, Samples, default_decoding
+from maxfl.utils.errors import InputError, check_choice, check_number
 
 VALIDATION_SHARE = 0.25
 """Of the training data, when settings are being chosen and the test data stay out of sight."""
@@ -120,3 +119,22 @@ def _cut(samples: int, share: float, name: Any, kind: str = "") -> int:
             f"raise data.samples, or data.min_samples where clients differ in size"
         )
     return min(max(round(share * samples), 1), samples - 1)
+
+
+FLIPS = ("reverse", "shift", "permute")
+
+
+def label_map(name: str, classes: int, rng: np.random.Generator) -> NDArray[np.int32]:
+    """New label of each label, int32[classes].
+
+    reverse: y → classes − 1 − y (the middle one of an odd number stays); shift: y → y + 1, the
+    last becomes the first; permute: along one random cycle through all labels.
+    """
+    check_choice("data.flip", name, FLIPS)
+    labels = np.arange(classes, dtype=np.int32)
+    if name == "reverse":
+        return labels[::-1].copy()
+    cycle = labels if name == "shift" else rng.permutation(labels)
+    new = np.empty_like(labels)
+    new[cycle] = np.roll(cycle, -1)
+    return new

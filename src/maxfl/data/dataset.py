@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maxfl.federation import Decoding
+from maxfl.core.federation import Decoding
 
 
 class Dataset(NamedTuple):

@@ -5,9 +5,9 @@ Alpaydin, Kaynak, "Optical Recognition of Handwritten Digits", UCI, 1998.
 
 import numpy as np
 
+from maxfl.core.federation import Decoding
 from maxfl.data.dataset import Dataset, numbered
-from maxfl.errors import InputError
-from maxfl.federation import Decoding
+from maxfl.utils.errors import InputError
 
 MEAN, STD = 4.884, 6.017
 """Of the pixels, which run from 0 to 16."""

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from maxfl.data.sources import Download
-from maxfl.errors import InputError
+from maxfl.data.registry import Download
+from maxfl.utils.errors import InputError
 
 CHUNK = 1 << 20
 TIMEOUT = 30

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from maxfl.data.dataset import Dataset, image_decoding
 from maxfl.data.images import load_pairs
-from maxfl.data.sources import EMNIST_SPLITS, Part, emnist_pairs
-from maxfl.errors import check_choice
+from maxfl.data.registry import EMNIST_SPLITS, Part, emnist_pairs
+from maxfl.utils.errors import check_choice
 
 MEAN, STD = 0.1736, 0.3317
 """Of the pixels of ByClass, scaled to [0, 1]."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from maxfl.data.dataset import Dataset, image_decoding
 from maxfl.data.images import load_pairs
-from maxfl.data.sources import Part, fashion_mnist_pairs
+from maxfl.data.registry import Part, fashion_mnist_pairs
 
 MEAN, STD = 0.2860, 0.3530
 """Of the pixels of the training images, scaled to [0, 1]."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxfl.data.locate import Place, opened
-from maxfl.errors import InputError
+from maxfl.utils.errors import InputError
 
 AT_ONCE = 2_000
 """Lines whose numbers are parsed at a time."""

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxfl.data.locate import Place, opened, writing
-from maxfl.errors import InputError
-from maxfl.folders import user_cache
+from maxfl.utils.errors import InputError
+from maxfl.utils.paths import user_cache
 
 UNSIGNED_BYTES = 0x08
 CHUNK = 1 << 20

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from maxfl.data.idx import count_images, map_images, read_labels
 from maxfl.data.locate import Place, obtain
-from maxfl.data.sources import Pair
-from maxfl.errors import InputError
+from maxfl.data.registry import Pair
+from maxfl.utils.errors import InputError
 
 
 class Images(NamedTuple):

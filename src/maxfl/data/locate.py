@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from maxfl.data.download import Progress, UnavailableError, fetch
-from maxfl.data.sources import File
-from maxfl.errors import InputError
-from maxfl.folders import user_cache
+from maxfl.data.registry import File
+from maxfl.utils.errors import InputError
+from maxfl.utils.paths import user_cache
 
 VARIABLE = "MAXFL_DATA"
 

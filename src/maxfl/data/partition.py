@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maxfl.errors import InputError, check_number
+from maxfl.utils.errors import InputError, check_number
 
 Parts = list[NDArray[np.int64]]
 Labels = NDArray[np.int32]

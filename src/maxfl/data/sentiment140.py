@@ -16,9 +16,9 @@ from pyarrow import csv
 from maxfl.data.dataset import Dataset
 from maxfl.data.glove import read_vectors
 from maxfl.data.locate import Place, obtain, opened
-from maxfl.data.sources import SENTIMENT140, SENTIMENT140_SAMPLE, File, glove_file
+from maxfl.data.registry import SENTIMENT140, SENTIMENT140_SAMPLE, File, glove_file
 from maxfl.data.tweets import average
-from maxfl.errors import InputError
+from maxfl.utils.errors import InputError
 
 COLUMNS = ("polarity", "number", "date", "query", "user", "text")
 LABELS = ("negative", "positive")

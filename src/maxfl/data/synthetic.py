@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from maxfl.data.dataset import Dataset, numbered
-from maxfl.errors import check_count, check_number
-from maxfl.shortage import check_room, told_if_full
+from maxfl.utils.disk_space import check_room, told_if_full
+from maxfl.utils.errors import check_count, check_number
 
 FEATURES, CLASSES = 60, 10
 SMALLEST, LARGEST = 50, 5_000

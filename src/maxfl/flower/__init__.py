@@ -7,8 +7,8 @@ first asked for: clients need no JAX.
 
 from typing import TYPE_CHECKING, Any
 
-from maxfl.flower.client import appeal_mod
-from maxfl.flower.secure import secure_mod
+from maxfl.flower.appeal_mod import appeal_mod
+from maxfl.flower.secagg_mod import secure_mod
 
 if TYPE_CHECKING:
     from maxfl.flower.privacy import Privacy

@@ -13,17 +13,17 @@ from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordD
 from flwr.clientapp import ClientApp
 from jax import Array as JaxArray
 
-from maxfl.algorithms.contract import descend
-from maxfl.errors import InputError
-from maxfl.federation import Federation
-from maxfl.files import from_named, to_named
-from maxfl.flower import terms
-from maxfl.flower.client import appeal_mod
-from maxfl.layout import rows_at_once
-from maxfl.local import Score, batch_gradient, client_score
-from maxfl.model import Model, Params
-from maxfl.plan import Training
-from maxfl.randomness import Purpose, key
+from maxfl.core.algorithm import descend
+from maxfl.core.federation import Federation
+from maxfl.core.model import Model, Params
+from maxfl.core.prng import Purpose, key
+from maxfl.engine.experiment import Training
+from maxfl.engine.layout import rows_at_once
+from maxfl.engine.local import Score, batch_gradient, client_score
+from maxfl.flower import keys
+from maxfl.flower.appeal_mod import appeal_mod
+from maxfl.utils.errors import InputError
+from maxfl.utils.files import from_named, to_named
 
 
 class Local(NamedTuple):
@@ -127,10 +127,10 @@ def _record(params: Params) -> ArrayRecord:
 
 
 def _client(context: Context) -> int:
-    number = context.node_config.get(terms.PARTITION)
+    number = context.node_config.get(keys.PARTITION)
     if not isinstance(number, int):
         raise InputError(
-            f"this node's config has no {terms.PARTITION}: start it with --node-config "
-            f"'{terms.PARTITION}=0', another number for each node"
+            f"this node's config has no {keys.PARTITION}: start it with --node-config "
+            f"'{keys.PARTITION}=0', another number for each node"
         )
     return number

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxfl.errors import InputError, check_number
 from maxfl.flower.replies import Arrays
-from maxfl.flower.tally import Tally
+from maxfl.flower.sums import Tally
+from maxfl.utils.errors import InputError, check_number
 
 SENSITIVITY = 2.0
 """Longest vector that a client adds, in the units above."""

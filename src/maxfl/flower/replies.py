@@ -4,14 +4,15 @@ A reply is checked by itself and rejected alone: one broken client must not end 
 """
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from io import BytesIO
+from typing import Any, NamedTuple
 
 import numpy as np
 from flwr.app import ArrayRecord, Message
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from maxfl.flower import terms
-from maxfl.flower.wire import read_array
+from maxfl.flower import keys
 
 Arrays = dict[str, NDArray[np.floating]]
 LARGEST_WEIGHT = 0.25
@@ -76,7 +77,7 @@ def sort_replies(
     for reply in replies:
         node = reply.metadata.src_node_id
         if reply.has_error():
-            declined = reply.error.code == terms.DECLINED
+            declined = reply.error.code == keys.DECLINED
             group = found.declined if declined else found.failed
             group.append(Refusal(node, str(reply.error.reason or f"error {reply.error.code}")))
             continue
@@ -96,11 +97,11 @@ def _checked(
     metrics = list(reply.content.metric_records.values())
     if len(arrays) != 1 or len(metrics) != 1:
         return f"{len(arrays)} array records and {len(metrics)} metric records; want one of each"
-    weight, satisfied = metrics[0].get(terms.WEIGHT), metrics[0].get(terms.APPEAL)
+    weight, satisfied = metrics[0].get(keys.WEIGHT), metrics[0].get(keys.APPEAL)
     if not isinstance(weight, float) or not 0 <= weight <= LARGEST_WEIGHT:
-        return f"{terms.WEIGHT} is {weight!r}; want a number from 0 to {LARGEST_WEIGHT}"
+        return f"{keys.WEIGHT} is {weight!r}; want a number from 0 to {LARGEST_WEIGHT}"
     if satisfied not in (0, 1):
-        return f"{terms.APPEAL} is {satisfied!r}; want 0 or 1"
+        return f"{keys.APPEAL} is {satisfied!r}; want 0 or 1"
     examples = metrics[0].get(limits.examples)
     known = isinstance(examples, int | float) and 0 < examples < MOST_EXAMPLES
     if limits.by_examples and not known:
@@ -128,3 +129,21 @@ def _update(arrays: ArrayRecord, model: Mapping[str, NDArray[np.floating]]) -> A
             return f"{name} has values that are not finite"
         update[name] = before - after
     return update
+
+
+HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+
+
+def read_array(data: bytes, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any] | str:
+    """The array in some bytes of NumPy's format, or what is wrong with it."""
+    try:
+        stream = BytesIO(data)
+        found, _, kind = HEADERS[npy.read_magic(stream)](stream)
+    except Exception as error:  # whatever a forged header may raise
+        return f"can't be read: {type(error).__name__}"
+    if found != shape or kind != dtype:
+        return f"is {kind}{found}; want {dtype}{shape}"
+    wanted = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    if len(data) - stream.tell() != wanted:
+        return f"has {len(data) - stream.tell()} bytes; want {wanted}"
+    return np.load(BytesIO(data), allow_pickle=False)

@@ -26,17 +26,17 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, Result
 from flwr.serverapp.strategy.strategy_utils import sample_nodes
 
-from maxfl.algorithms.contract import Cohort, Server, Total
-from maxfl.errors import InputError, check_number
-from maxfl.flower import keeping, privacy, terms
-from maxfl.flower.choices import Choices, check, describe
-from maxfl.flower.opinions import Names, evaluated, hear, most_alike
+from maxfl.core.aggregators import Robust, mean
+from maxfl.core.algorithm import Cohort, Server, Total
+from maxfl.flower import keys, privacy, run_folder
+from maxfl.flower.config import Choices, check, describe
+from maxfl.flower.evaluation import Names, evaluated, hear, most_alike
 from maxfl.flower.privacy import Privacy
-from maxfl.flower.record import Event, Joined, Opinion, Round, lines_of
 from maxfl.flower.replies import Arrays, Limits, Sorted, sort_replies
-from maxfl.flower.secure_sum import SecureGrid
-from maxfl.flower.tally import Counts, Tally, add_up, count, estimated
-from maxfl.robust import Robust, mean
+from maxfl.flower.round_log import Event, Joined, Opinion, Round, lines_of
+from maxfl.flower.secagg_server import SecureGrid
+from maxfl.flower.sums import Counts, Tally, add_up, count, estimated
+from maxfl.utils.errors import InputError, check_number
 
 EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
 
@@ -54,7 +54,7 @@ class MaxFL(FedAvg):
         floor: If fewer clients than this took part, nobody may decline in the next round.
         least_replies: With fewer good replies, the model stays as it was.
         largest_norm: Longer updates are rejected.
-        robust: Clipping and robust aggregation, ``maxfl.robust``'s.
+        robust: Clipping and robust aggregation, ``maxfl.aggregators``'s.
         observe: Train as FedAvg does, and only report appeal: to look before one switches.
         reveal: Ask clients for their losses and requirements too, for a report client by client.
         privacy: Noise, secure aggregation or both.
@@ -105,7 +105,7 @@ class MaxFL(FedAvg):
         self._expected = 0
         self._first = 0
         self._secure: SecureGrid | None = None
-        self._keeper: keeping.Keeper | None = None
+        self._keeper: run_folder.Keeper | None = None
         self._now: Round | None = None
         self.rounds: list[Round] = []
         """What happened in each."""
@@ -154,9 +154,9 @@ class MaxFL(FedAvg):
         self, folder: Path, run: Callable[[ArrayRecord], Result], start: ArrayRecord, rounds: int
     ) -> Result:
         own = self._own
-        settings = keeping.Settings(rounds, self._title, own.temperature, own.lets_decline)
+        settings = run_folder.Settings(rounds, self._title, own.temperature, own.lets_decline)
         description = describe(own, rounds, self.fraction_train, self.weighted_by_key)
-        with keeping.kept_in(folder, description, settings, resume=self._resume) as keeper:
+        with run_folder.kept_in(folder, description, settings, resume=self._resume) as keeper:
             if keeper.finished is not None:
                 log(INFO, "the run in %s is finished: nothing is left to do", folder)
                 return Result(arrays=_record(keeper.finished))
@@ -168,7 +168,7 @@ class MaxFL(FedAvg):
             self._keeper = keeper
             result = run(start)
             result.arrays = _record(self._model)
-            keeper.finish(keeping.Kept(self._model, self.rounds), {"privacy": self._guarantee()})
+            keeper.finish(run_folder.Kept(self._model, self.rounds), {"privacy": self._guarantee()})
         log(INFO, "results: %s; look at them with: maxfl report %s", folder, folder)
         return result
 
@@ -186,9 +186,9 @@ class MaxFL(FedAvg):
         if self._keeper is not None:
             self._keeper.begin()
         self._model = {name: array.numpy() for name, array in arrays.items()}
-        config[terms.TEMPERATURE] = float(self._own.temperature)
-        config[terms.MAY_DECLINE] = self._may_decline(number)
-        config[terms.REVEAL] = self._own.reveal
+        config[keys.TEMPERATURE] = float(self._own.temperature)
+        config[keys.MAY_DECLINE] = self._may_decline(number)
+        config[keys.REVEAL] = self._own.reveal
         draw = self._draw if self._own.private else super().configure_train
         messages = list(draw(number, arrays, config, grid))
         self._asked = sorted(message.metadata.dst_node_id for message in messages)
@@ -258,7 +258,7 @@ class MaxFL(FedAvg):
         good = most_alike([own for own in replies if own.metadata.src_node_id in known])
         contents = [own.content for own in good]
         told = self.train_metrics_aggr_fn(contents, self.weighted_by_key)
-        return {name: value for name, value in told.items() if name not in terms.OURS}
+        return {name: value for name, value in told.items() if name not in keys.OURS}
 
     def _unfit(self, counts: Counts, sums: Tally | None, new: Arrays | None) -> str:
         """Why there is no step to take, "" if there is."""
@@ -309,7 +309,7 @@ class MaxFL(FedAvg):
     ) -> Iterable[Message]:
         """Send the new model to be judged."""
         self._model = {name: array.numpy() for name, array in arrays.items()}
-        config[terms.REVEAL] = self._own.reveal
+        config[keys.REVEAL] = self._own.reveal
         number = self._first + server_round
         messages = list(super().configure_evaluate(number, arrays, config, grid))
         self._to_be_heard = [message.metadata.dst_node_id for message in messages]
@@ -325,7 +325,7 @@ class MaxFL(FedAvg):
             log(INFO, "\t> node %d %s: %s", *event)
         metrics = super().aggregate_evaluate(server_round, good)
         if metrics is not None:
-            metrics.pop(terms.PARTITION, None)  # a name; its mean means nothing
+            metrics.pop(keys.PARTITION, None)  # a name; its mean means nothing
         self._end(opinions, events)
         return metrics
 
@@ -341,7 +341,7 @@ class MaxFL(FedAvg):
         self._now = None
         log(INFO, lines_of(self.rounds[-1])[0])
         if self._keeper is not None:
-            self._keeper.save(keeping.Kept(self._model, self.rounds))
+            self._keeper.save(run_folder.Kept(self._model, self.rounds))
 
 
 def _record(model: Arrays) -> ArrayRecord:

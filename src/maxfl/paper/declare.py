@@ -3,7 +3,11 @@
 from itertools import product
 from typing import Any, Literal, NamedTuple
 
-from maxfl.history import Whose
+from maxfl.data.locate import find
+from maxfl.data.registry import entry
+from maxfl.engine.history import Whose
+from maxfl.runs.config import DataConfig
+from maxfl.runs.config_file import override_all, validate
 
 Settings = dict[str, Any]
 """Settings by their dotted names, as on the command line."""
@@ -112,3 +116,20 @@ class Experiment(NamedTuple):
     def shown(self) -> tuple[str, ...]:
         """Labels of the methods shown."""
         return self.methods or tuple(method.label for method in self.study.methods)
+
+
+def data_of(part: Part) -> DataConfig:
+    """The data that a part needs."""
+    return validate(override_all({}, part.settings), part.label).data
+
+
+def with_the_papers_data(study: Study) -> Study:
+    """The study on the paper's own data, where they are found, else on what stands for them."""
+    return study._replace(parts=tuple(map(_preferred, study.parts)))
+
+
+def _preferred(part: Part) -> Part:
+    own = part._replace(settings=part.settings | part.papers, note="")
+    data = data_of(own)
+    files = entry(data.source, data.part, data.vectors).files if part.papers else ()
+    return own if files and all(find(file, data.dir) for file in files) else part

@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from maxfl.errors import InputError
-from maxfl.files import read_json
 from maxfl.paper.declare import Column, Experiment
 from maxfl.paper.study import ABOUT, RESULTS
+from maxfl.utils.errors import InputError
+from maxfl.utils.files import read_json
 
 PERCENT = ("test_accuracy", "preferred_accuracy", "solo_accuracy")
 
@@ -96,12 +96,12 @@ def read(folder: Path, study: str) -> Outcome:
 
 def kept(study: str) -> Path:
     """The folder of a study's full run that comes with the package; it may not be there."""
-    return Path(str(files("maxfl.paper").joinpath("kept", study)))
+    return Path(str(files("maxfl.paper").joinpath("reference_runs", study)))
 
 
 def printed(experiment: Experiment) -> dict[tuple[str, Column], Printed]:
     """The paper's own figures of an experiment, by method and column."""
-    with files("maxfl.paper").joinpath("printed.csv").open(encoding="utf-8") as file:
+    with files("maxfl.paper").joinpath("paper_values.csv").open(encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["experiment"] == experiment.name]
     columns = {tuple(map(str, column)): column for column in experiment.columns}
     fields = Column._fields

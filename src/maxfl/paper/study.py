@@ -15,21 +15,22 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from maxfl.algorithms import ALGORITHMS
-from maxfl.config import override, override_all, validate
-from maxfl.files import read_json, write_json, write_whole
-from maxfl.folders import EXPERIMENT, METRICS, STUDY, STUDY_RESULTS, SUMMARY
-from maxfl.paper.choice import best
+from maxfl.engine.simulation import Progress
 from maxfl.paper.declare import Method, Part, Settings, Study
-from maxfl.runs import claimed, machine
-from maxfl.settings import RunConfig
-from maxfl.simulation import Progress
-from maxfl.sweep import Grid, run_sweep
-from maxfl.tables import to_parquet
+from maxfl.runs.config import RunConfig
+from maxfl.runs.config_file import override, override_all, validate
+from maxfl.runs.run import claimed, machine
+from maxfl.runs.sweep import Grid, run_sweep
+from maxfl.runs.tables import to_parquet
+from maxfl.utils.errors import InputError
+from maxfl.utils.files import read_json, write_json, write_whole
+from maxfl.utils.paths import EXPERIMENT, METRICS, STUDY, STUDY_RESULTS, SUMMARY
 
 RESULTS, SEARCH, ABOUT = STUDY_RESULTS, "search.parquet", STUDY
 KEPT = ("gm_appeal", "gm_appeal_training", "test_accuracy", "preferred_accuracy", "train_loss",
@@ -245,3 +246,27 @@ def _about(
 
 def _write(path: Path, table: pa.Table) -> None:
     write_whole(path, to_parquet(table))
+
+
+def best(study: Study, found: pa.Table, part: str, method: str) -> Settings:
+    """The point with the largest mean of the study's metric; ties by the preferred model's."""
+    own = found.filter((pc.field("part") == part) & (pc.field("method") == method))
+
+    def mean(point: Settings, metric: str) -> float:
+        rows = (pc.field("metric") == metric) & (pc.field("model") == study.model)
+        for key, value in point.items():
+            rows = rows & (pc.field(key) == value)
+        values = own.filter(rows & (pc.field("clients") == "seen"))["value"].to_numpy()
+        return float(values.mean()) if len(values) else np.nan
+
+    def score(point: Settings) -> tuple[float, float]:
+        # A model that diverged still has accuracy and appeal, but no loss: it is not taken.
+        if not np.isfinite(mean(point, "train_loss")):
+            return -np.inf, -np.inf
+        return mean(point, study.chosen_by), mean(point, "preferred_accuracy")
+
+    points = study.points
+    scores = [score(point) for point in points]
+    if max(scores)[0] == -np.inf:
+        raise InputError(f"{study.name}: every configuration of {method} on {part} diverged")
+    return points[scores.index(max(scores))]

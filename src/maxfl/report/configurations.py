@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from maxfl.errors import InputError
-from maxfl.report.names import label_of
+from maxfl.algorithms import ALGORITHMS
+from maxfl.algorithms.maxfl_annealed import temperature as annealed_temperature
+from maxfl.report.names import NAME, label_of
+from maxfl.utils.errors import InputError
 
 SEEDS = ("seed", "data.seed")
 
@@ -153,3 +155,19 @@ def leaving_from(shown: Sequence[Configuration]) -> int | None:
         for own in shown
     }
     return found.pop() if len(found) == 1 else None
+
+
+WEIGHTED = ("maxfl", "maxfl-annealed")
+"""Methods whose weight is q."""
+
+
+def temperature(settings: Mapping[str, Any], done: int) -> float:
+    """T of a method's weight after some rounds; 1 for methods that have none."""
+    name = settings.get(NAME)
+    if name not in WEIGHTED:
+        return 1.0
+    numbers = {k.removeprefix("algorithm."): v for k, v in settings.items()
+               if k.startswith("algorithm.") and k != NAME and v is not None}  # fmt: skip
+    hyper = ALGORITHMS[name](**numbers).hyper
+    now = hyper.temperature if name == "maxfl" else annealed_temperature(hyper, done)
+    return float(now)

@@ -9,20 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from maxfl.figures import COLOURS
-from maxfl.report.card import Section, sections
-from maxfl.report.configurations import Configuration, leaving_from
+from maxfl.report.comparison import Pair
+from maxfl.report.configurations import WEIGHTED, Configuration, leaving_from, temperature
+from maxfl.report.figures import STATE_NAMES, STATES, client_order
+from maxfl.report.model_card import Section, sections
 from maxfl.report.names import NAME
-from maxfl.report.pack import Choice, choose
-from maxfl.report.pairing import Pair
-from maxfl.report.partition import read_partition
-from maxfl.report.pictures import STATE_NAMES, STATES, client_order
+from maxfl.report.page_data import Choice, choose
 from maxfl.report.series import MOST_LINES, Key, Series, shown_methods
 from maxfl.report.source import Source
+from maxfl.report.style import COLOURS
 from maxfl.report.table import Figure, Table, to_html
-from maxfl.report.traces import Trace
+from maxfl.report.traces import Trace, read_partition
 from maxfl.report.verdict import verdicts
-from maxfl.report.weights import WEIGHTED, temperature
 
 SCRIPTS = ("base.js", "curves.js", "clients.js", "tables.js", "start.js")
 """One script, in this order."""

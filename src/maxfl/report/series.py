@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from maxfl.figures import COLOURS
 from maxfl.report.source import Source
+from maxfl.report.style import COLOURS
 
 SHOWN = ("gm_appeal", "test_accuracy", "preferred_accuracy", "willing")
 """Metrics of the summary; all but GM-Appeal in per cent."""

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from maxfl.errors import InputError
-from maxfl.files import read_json
-from maxfl.folders import EXPERIMENT, METRICS, STUDY, STUDY_RESULTS, SUMMARY
-from maxfl.nested import flatten
 from maxfl.report.configurations import Configuration, Found, name_all
-from maxfl.report.parquet import read_table
+from maxfl.utils.dicts import flatten
+from maxfl.utils.errors import InputError
+from maxfl.utils.files import read_json
+from maxfl.utils.paths import EXPERIMENT, METRICS, STUDY, STUDY_RESULTS, SUMMARY
 
 
 class Source(NamedTuple):
@@ -217,3 +217,14 @@ def _with_names(metrics: pa.Table, name: Configuration) -> pa.Table:
     plain = [pa.field(f.name, pa.string()) if pa.types.is_dictionary(f.type) else f
              for f in table.schema]  # fmt: skip
     return table.cast(pa.schema(plain))
+
+
+def read_table(path: Path, **options: Any) -> pa.Table:
+    """Read a file; options are pyarrow's."""
+    try:
+        return pq.read_table(path, **options)
+    except (OSError, KeyError, pa.ArrowException) as error:
+        raise InputError(
+            f"{path} can't be read ({str(error).splitlines()[0]}): the folder is damaged or was "
+            f"made by an older version; run it again into another folder"
+        ) from error

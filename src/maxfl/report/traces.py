@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maxfl.errors import InputError
 from maxfl.report.configurations import Configuration
-from maxfl.report.parquet import read_table
-from maxfl.report.partition import read_partition
+from maxfl.report.source import read_table
+from maxfl.utils.errors import InputError
+from maxfl.utils.paths import PARTITION
 
 Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
@@ -134,3 +134,28 @@ def _since_last(rounds: NDArray[np.int64], clients: int, when: Any, who: Any) ->
 def _rows(path: Path, number: int, columns: tuple[str, ...]) -> dict[str, Any]:
     table = read_table(path, columns=list(columns), filters=[("configuration", "=", number)])
     return {name: table[name].to_numpy(zero_copy_only=False) for name in columns}
+
+
+class Partition(NamedTuple):
+    """Samples of each label that each client has, int[K, L], and what the labels mean."""
+
+    labels: tuple[str, ...]
+    counts: NDArray[np.int64]
+    flipped: NDArray[np.bool_]
+
+
+def read_partition(place: Path) -> Partition | None:
+    """The partition that a run was made on, where it was kept."""
+    path = place / PARTITION
+    if not path.is_file():
+        return None
+    table = read_table(path)
+    label = table["label"].combine_chunks()
+    labels = tuple(label.dictionary.to_pylist())
+    rows = table["client"].to_numpy()
+    clients = int(rows.max()) + 1
+    counts = np.zeros((clients, len(labels)), np.int64)
+    counts[rows, label.indices.to_numpy()] = table["samples"].to_numpy()
+    flipped = np.zeros(clients, bool)
+    flipped[rows] = table["flipped"].to_numpy(zero_copy_only=False)
+    return Partition(labels, counts, flipped)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from maxfl.report.pairing import Standing, standing
+from maxfl.report.comparison import Standing, standing
 from maxfl.report.series import Key, Series
 from maxfl.report.source import Source
 from maxfl.report.table import Figure

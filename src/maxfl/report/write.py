@@ -13,23 +13,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from maxfl.errors import InputError
-from maxfl.files import write_json, write_whole
-from maxfl.partition_figure import partition_figure
-from maxfl.portrait import Portrait
-from maxfl.report.card import cards
-from maxfl.report.configurations import leaving_from
-from maxfl.report.content import clients_table, summary_table
+from maxfl.data.statistics import Portrait
+from maxfl.report.comparison import comparison_table, kept_and_lost_table, pairs
+from maxfl.report.configurations import leaving_from, temperature
+from maxfl.report.figures import draw_curves, draw_gaps, draw_states, draw_weights, save
+from maxfl.report.model_card import cards
 from maxfl.report.page import page
-from maxfl.report.pairing import comparison_table, kept_and_lost_table, pairs
-from maxfl.report.partition import Partition, read_partition
-from maxfl.report.pictures import draw_curves, draw_gaps, draw_states, draw_weights, save
+from maxfl.report.partition_plot import partition_figure
 from maxfl.report.series import Key, Series, all_series, final_appeal, shown_methods
 from maxfl.report.source import Source, read
+from maxfl.report.summary_tables import clients_table, summary_table
 from maxfl.report.table import Table, to_csv, to_latex, to_markdown
-from maxfl.report.traces import Trace, read_trace
+from maxfl.report.traces import Partition, Trace, read_partition, read_trace
 from maxfl.report.verdict import verdicts
-from maxfl.report.weights import temperature
+from maxfl.utils.errors import InputError
+from maxfl.utils.files import write_json, write_whole
 
 PAGE, CARDS, ABOUT = "report.html", "model-cards.md", "report.json"
 OWN = (PAGE, CARDS, ABOUT, "tables", "figures")

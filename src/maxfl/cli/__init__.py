@@ -1,0 +1,5 @@
+"""The ``maxfl`` command."""
+
+from maxfl.cli.app import main
+
+__all__ = ["main"]

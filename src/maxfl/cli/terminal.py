@@ -1,0 +1,251 @@
+"""What a person sees in the terminal: progress while it runs, a table when it is done."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+from rich.table import Table
+
+from maxfl.engine.simulation import Progress as Report
+from maxfl.report.table import Figure
+from maxfl.utils.errors import InputError
+
+console = Console()
+errors = Console(stderr=True)
+
+
+MOST_COLUMNS = 2
+"""Swept settings that have columns of their own; more would not fit beside the figures."""
+QUIET = 15.0
+"""Seconds between two lines of progress where there is no terminal to draw a bar in."""
+
+
+class Bars:
+    """One bar for the whole of a run or sweep, made of equal parts; on a pipe, a line at times."""
+
+    def __init__(self, progress: Progress, what: str) -> None:
+        self._progress = progress
+        self._task = progress.add_task(what, total=None)
+        self._last_line = time.monotonic()
+        self._done: dict[int, float] = {}
+
+    def parts(self, number: int, parts: int) -> Report:
+        """Progress callback for part ``number`` (from 0) of ``parts``."""
+        prefix = f"part {number + 1} of {parts}: " if parts > 1 else ""
+
+        def report(stage: str, done: int, total: int) -> None:
+            label = f"{prefix}{stage}"
+            if stage == "resumed":
+                errors.print(f"{prefix}going on after round {done} of {total}", highlight=False)
+            elif stage == "rounds":
+                self._done[number] = done
+                at, end = sum(self._done.values()), parts * total
+                self._progress.update(self._task, description=label, completed=at, total=end)
+                left = self._progress.tasks[0].time_remaining
+                later = "" if left is None else f", about {left:.0f} s left"
+                self._say(f"{label}, {done} of {total}{later}")
+            else:
+                label += f", {done} of {total} clients"
+                self._progress.update(self._task, description=label)
+                self._say(label)
+
+        return report
+
+    def _say(self, line: str) -> None:
+        """Print a line now and then where no bar can be drawn."""
+        now = time.monotonic()
+        if not errors.is_terminal and now - self._last_line >= QUIET:
+            self._last_line = now
+            errors.print(line, highlight=False)
+
+
+def hush(quiet: bool = True) -> None:
+    """Print nothing from here on, in processes that only work with another; or print again."""
+    console.quiet = errors.quiet = quiet
+
+
+def announce(line: str) -> None:
+    """Say something about the work ahead."""
+    errors.print(line, style="dim", highlight=False)
+
+
+@contextmanager
+def bars(what: str) -> Iterator[Bars]:
+    """Show a progress bar with the time left."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(compact=True, elapsed_when_finished=True),
+    )
+    with Progress(
+        *columns, console=errors, transient=True, disable=not errors.is_terminal
+    ) as progress:
+        yield Bars(progress, what)
+
+
+@contextmanager
+def resumable(folder: Path) -> Iterator[None]:
+    """Tell how to go on after Ctrl-C, a full disk, and whatever else the system refuses."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"{error}. {folder} keeps what is done: make room or mend the cause, then add "
+            f"--resume to go on"
+        ) from error
+    except KeyboardInterrupt:
+        errors.print(
+            f"Interrupted. {escape(str(folder))} keeps what is done: add --resume to go on."
+        )
+        raise typer.Exit(130) from None
+
+
+@contextmanager
+def download_bar() -> Iterator[Report]:
+    """Show a bar for every file that is downloaded; on a pipe, a line at times."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=errors, disable=not errors.is_terminal) as progress:
+        tasks: dict[str, TaskID] = {}
+        last_line = time.monotonic()
+
+        def report(name: str, done: int, total: int) -> None:
+            if name not in tasks:
+                tasks[name] = progress.add_task(name, total=total or None)
+            progress.update(tasks[name], completed=done)
+            nonlocal last_line
+            if not errors.is_terminal and time.monotonic() - last_line >= QUIET:
+                last_line = time.monotonic()
+                errors.print(f"{name}: {done / 1e6:.0f} of {total / 1e6:.0f} MB", highlight=False)
+
+        yield report
+
+
+def show_summary(configurations: Sequence[dict[str, Any]], title: str) -> None:
+    """Print the final figures; configurations that differ in the seed only are one row."""
+    rows: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    names = list(dict.fromkeys(n for e in configurations for n in e["values"] if n != "seed"))
+    for entry in configurations:
+        rows.setdefault(tuple(str(entry["values"].get(n, "")) for n in names), []).append(entry)
+    data = " and ".join(dict.fromkeys(e["data"] for e in configurations))
+    table = Table(
+        title=escape(f"{title}; {data}"),
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+    )
+    headings = _headings(names)
+    for heading in headings:
+        table.add_column(heading, min_width=min(len(heading), 16))
+    table.add_column("clients", min_width=7)
+    for heading in ("GM-Appeal", "test accuracy", "preferred model"):
+        table.add_column(heading, justify="right")
+    for key, entries in rows.items():
+        groups = _groups(entries)
+        shown = key if len(headings) == len(key) else (_together(names, key),)
+        for i, (group, own) in enumerate(groups.items()):
+            table.add_row(
+                *((escape(k) for k in shown) if i == 0 else [""] * len(shown)),
+                group,
+                "diverged"
+                if all(e["diverged"] for e in entries)
+                else spread([f["gm_appeal"]["held-out"] for f in own], 2),
+                spread([f["test_accuracy"] for f in own], 1, percent=True),
+                spread([f["preferred_accuracy"]["held-out"] for f in own], 1, percent=True),
+                end_section=i == len(groups) - 1,
+            )
+    console.print(table)
+    for key, entries in rows.items():
+        for note in _notes(entries):
+            label = ", ".join(key) + (": " if key else "")
+            console.print(f"{label}{note}", style="yellow", markup=False)
+    for note in dict.fromkeys(note for e in configurations for note in e["notes"]):
+        console.print(f"Split: {note}.", style="yellow", markup=False, highlight=False)
+    console.print(
+        "GM-Appeal: share of clients whose held-out loss with the global model is below what they "
+        "require, by default the held-out loss of a model trained alone.\nPreferred model: test "
+        "accuracy if clients so satisfied use the global model, and the others their own. If all "
+        f"seen clients used their own: {_solo(configurations)}.",
+        style="dim",
+    )
+
+
+def _headings(names: Sequence[str]) -> list[str]:
+    """Short names of swept settings; one for all of them where they would be too many columns."""
+    if len(names) > MOST_COLUMNS:
+        return ["settings"]
+    last = [name.rpartition(".")[2] for name in names]
+    return [s if last.count(s) == 1 else n for n, s in zip(names, last, strict=True)]
+
+
+def _together(names: Sequence[str], key: Sequence[str]) -> str:
+    """Values of swept settings in one cell, without those that a configuration lacks."""
+    short = [name.rpartition(".")[2] for name in names]
+    return ", ".join(f"{n} {v}" for n, v in zip(short, key, strict=True) if v)
+
+
+def _groups(entries: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Figures of each group of clients, and of their personal models where they have them."""
+    present = [g for g in ("seen", "unseen") if entries[0][g] is not None]
+    groups = {group: [e[group] for e in entries] for group in present}
+    if all(entry["personal"] is not None for entry in entries):
+        groups |= {f"{g}, personal": [e["personal"][g] for e in entries] for g in present}
+    return groups
+
+
+def _solo(configurations: Sequence[dict[str, Any]]) -> str:
+    """Range of the solo models' mean test accuracy."""
+    values = [100 * e["seen"]["solo_test_accuracy"] for e in configurations]
+    low, high = f"{min(values):.1f}", f"{max(values):.1f}"
+    return f"{low} %" if low == high else f"{low} to {high} %"
+
+
+def spread(values: Sequence[float | None], digits: int, percent: bool = False) -> str:
+    """Mean ± sample deviation over seeds, or the value if there is one."""
+    mean, deviation = Figure.of(values, digits, percent).printed
+    # Spaces that do not break, so that a narrow terminal wraps the headings and not the figures.
+    unit = "\N{NO-BREAK SPACE}%" if percent and mean != "n/a" else ""
+    more = f"\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}{deviation}" if deviation else ""
+    return f"{mean}{more}{unit}"
+
+
+def _notes(entries: Sequence[dict[str, Any]]) -> list[str]:
+    """What went wrong in some of the runs, if anything."""
+    count = f"of {len(entries)} run{'s' if len(entries) > 1 else ''}"
+    stalled = [e["stalled_from_round"] for e in entries if e["stalled_from_round"] is not None]
+    diverged = sum(e["diverged"] for e in entries)
+    notes = []
+    if stalled:
+        notes.append(
+            f"{len(stalled)} {count} stopped learning: nobody was willing from round "
+            f"{min(stalled)} on"
+        )
+    if diverged:
+        notes.append(f"{diverged} {count} diverged: losses are not finite; lower the learning rate")
+    if liars := max(e["byzantine_clients"] for e in entries):
+        notes.append(f"{liars} seen clients are Byzantine, and count in no figure")
+    if lost := max(e["clients_without_requirement"] for e in entries):
+        notes.append(f"up to {lost} clients have no requirement: their solo training diverged")
+    return notes

@@ -1,0 +1,1 @@
+"""What a federation is made of."""

@@ -1,0 +1,275 @@
+"""A federation: every client's samples in flat arrays with offsets, so no sample is padded."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from maxfl.utils.errors import InputError, check_count
+
+Arrays = tuple[ArrayLike, ArrayLike]
+INT32 = np.iinfo(np.int32)
+MANY_CLASSES = 10_000
+"""More labels than this, and than there are samples, are taken for a mistake."""
+
+
+class Samples(NamedTuple):
+    """Samples of all K clients, one client after another.
+
+    Attributes:
+        x: Features, [total, ...]. Images stay uint8 here and are decoded when a batch is drawn.
+        y: Labels, int32[total].
+        offsets: int32[K + 1]; client k owns rows offsets[k] to offsets[k + 1].
+    """
+
+    x: Any
+    y: Any
+    offsets: Any
+
+
+class Decoding(NamedTuple):
+    """How stored features become the model's input: (x − shift) · scale, in float32."""
+
+    shift: Any = np.float32(0.0)
+    scale: Any = np.float32(1.0)
+
+
+class About(NamedTuple):
+    """What people want to know of a federation, and no computation needs.
+
+    Attributes:
+        title: What the data are; a stand-in says so here.
+        labels: What the labels mean; None for their numbers.
+        names: What the data themselves call each client, [K]; None for 0 to K − 1.
+        flipped: Whether each client's labels contradict the others', bool[K]; None for nobody's.
+        notes: How the split came out, where it is not as one would think.
+    """
+
+    title: str = "own data"
+    labels: tuple[str, ...] | None = None
+    names: NDArray[Any] | None = None
+    flipped: NDArray[np.bool_] | None = None
+    notes: tuple[str, ...] = ()
+
+
+class Federation(NamedTuple):
+    """Clients with their training and test data; the first ``seen`` of them can take part.
+
+    Attributes:
+        train: Training samples of all K clients.
+        test: Held-out samples of all K clients.
+        seen: Number of clients that take part in training; the others only look at the result.
+        classes: Number of labels.
+        decoding: From stored features to the model's input.
+        about: For people.
+        known_digest: Of files on disk, digested when they were written.
+    """
+
+    train: Samples
+    test: Samples
+    seen: int
+    classes: int
+    decoding: Decoding = Decoding()
+    about: About = About()
+    known_digest: str | None = None
+
+    @property
+    def clients(self) -> int:
+        """K: the number of clients, seen and unseen."""
+        return len(self.train.offsets) - 1
+
+    @property
+    def train_sizes(self) -> NDArray[np.int64]:
+        """Number of training samples of each client, int[K]."""
+        return np.diff(self.train.offsets)
+
+    @property
+    def test_sizes(self) -> NDArray[np.int64]:
+        """Number of test samples of each client, int[K]."""
+        return np.diff(self.test.offsets)
+
+    @property
+    def is_seen(self) -> NDArray[np.bool_]:
+        """Whether each client takes part in training, bool[K]."""
+        return np.arange(self.clients) < self.seen
+
+    @property
+    def names(self) -> NDArray[Any]:
+        """What the data call each client, [K]; their numbers, where they have no names."""
+        return np.arange(self.clients) if self.about.names is None else self.about.names
+
+    @classmethod
+    def from_clients(
+        cls,
+        train: Sequence[Arrays],
+        test: Sequence[Arrays],
+        *,
+        unseen: int = 0,
+        classes: int | None = None,
+        decoding: Decoding | None = None,
+        names: Iterable[Any] | None = None,
+    ) -> "Federation":
+        """Build a federation from one (x, y) pair of arrays per client, and check it.
+
+        Args:
+            train: Training data of each client: x [n_k, ...], y int[n_k]. Sizes may differ.
+            test: Held-out data of each client, in the same order.
+            unseen: How many of the last clients take no part in training.
+            classes: Number of labels; by default the largest label plus one.
+            decoding: From stored features to the model's input. By default uint8 features are
+                divided by 255 and others are taken as they are.
+            names: What you call each client, for messages and tables; by default 0, 1, ...
+        """
+        train, test = _listed(train, "train"), _listed(test, "test")
+        if len(train) != len(test):
+            raise InputError(
+                f"train has {len(train)} clients and test has {len(test)}: give each client both"
+            )
+        if len(train) == 0:
+            raise InputError("a federation needs at least one client")
+        check_count("unseen", unseen, least=0)
+        if unseen >= len(train):
+            raise InputError(
+                f"unseen = {unseen} of {len(train)} clients: at least one client must be seen"
+            )
+        called = None if names is None else _names(names, len(train))
+        where = [
+            f"{split} data of client {k if called is None else called[k]}"
+            for split in ("train", "test")
+            for k in range(len(train))
+        ]
+        pairs = [_client(pair, place) for pair, place in zip(train + test, where, strict=True)]
+        _same_features(pairs, where)
+        checked_train, checked_test = pairs[: len(train)], pairs[len(train) :]
+        classes = _classes([y for _, y in pairs], where, classes)
+        return cls(
+            _flatten(checked_train),
+            _flatten(checked_test),
+            seen=len(train) - unseen,
+            classes=classes,
+            decoding=decoding or default_decoding(checked_train[0][0].dtype),
+            about=About(names=called),
+        )
+
+    def digest(self) -> str:
+        """SHA-256 of everything in the federation, to tell one from another."""
+        if self.known_digest is not None:
+            return self.known_digest
+        sha = hashlib.sha256()
+        names = () if self.about.names is None else (self.about.names,)
+        for part in (*self.train, *self.test, self.seen, self.classes, *self.decoding, *names):
+            array = np.ascontiguousarray(part)
+            sha.update(f"{array.dtype}{array.shape}".encode())
+            sha.update(array.view(np.uint8).data)
+        return sha.hexdigest()
+
+
+def default_decoding(dtype: np.dtype[Any]) -> Decoding:
+    """Bytes are divided by 255; other features are taken as they are."""
+    return Decoding(scale=np.float32(1 / 255)) if dtype == np.uint8 else Decoding()
+
+
+def _listed(clients: Any, split: str) -> list[Arrays]:
+    try:
+        return list(clients)
+    except TypeError:
+        raise InputError(
+            f"{split} = {clients!r}: want a list with one pair (x, y) per client"
+        ) from None
+
+
+def _names(names: Any, clients: int) -> NDArray[np.str_]:
+    """One name for each client, as text."""
+    listed = [] if isinstance(names, str) or not isinstance(names, Iterable) else list(names)
+    called = [str(name) for name in listed]
+    if len(set(called)) != clients or len(called) != clients:
+        raise InputError(
+            f"names holds {len(set(called))} different names for {clients} clients: give a list "
+            f"with a name of its own for each"
+        )
+    return np.array(called)
+
+
+def _client(pair: Arrays, where: str) -> tuple[NDArray[Any], NDArray[np.int32]]:
+    """One client's arrays, checked; the message of an error names the client."""
+    try:
+        x, y = map(np.asarray, pair)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{where}: want a pair of arrays (x, y): {error}") from None
+    return checked_samples(x, y, where)
+
+
+def checked_samples(
+    x: NDArray[Any], y: NDArray[Any], where: str
+) -> tuple[NDArray[Any], NDArray[np.int32]]:
+    """Samples in types that the engine computes with, or an error that says where they are."""
+    if y.ndim != 1 or x.ndim < 1 or len(x) != len(y):
+        raise InputError(f"{where}: x has shape {x.shape} and y {y.shape}; want [n, ...] and [n]")
+    if len(y) == 0:
+        raise InputError(f"{where} is empty: give it at least one sample, or leave the client out")
+    if x.size == 0:
+        raise InputError(f"{where}: x has shape {x.shape}, samples without any feature; give some")
+    if not np.issubdtype(y.dtype, np.integer):
+        raise InputError(f"{where}: labels are {y.dtype}; want integers")
+    if y.min() < 0 or y.max() > INT32.max:
+        raise InputError(f"{where}: labels run from {y.min()} to {y.max()}; they count from 0")
+    if np.issubdtype(x.dtype, np.floating):
+        with np.errstate(over="ignore"):  # what does not fit is found below
+            x = x.astype(np.float32, copy=False)
+        bad = int((~np.isfinite(x)).sum())
+        if bad:
+            raise InputError(
+                f"{where}: {bad} feature value(s) are NaN, infinite or too large for float32"
+            )
+    elif np.issubdtype(x.dtype, np.integer):
+        if x.dtype.itemsize > 4 or x.dtype == np.uint32:  # the engine computes with 32 bits
+            if x.min() < INT32.min or x.max() > INT32.max:
+                raise InputError(f"{where}: integer features beyond 32 bits")
+            x = x.astype(np.int32)
+    else:
+        raise InputError(f"{where}: features are {x.dtype}; want floats or integers")
+    return x, y.astype(np.int32, copy=False)
+
+
+def _same_features(
+    clients: Sequence[tuple[NDArray[Any], NDArray[Any]]], where: Sequence[str]
+) -> None:
+    """Refuse clients whose samples differ in shape or type."""
+    first = clients[0][0]
+    for (x, _), place in zip(clients, where, strict=True):
+        if x.shape[1:] != first.shape[1:] or x.dtype != first.dtype:
+            raise InputError(
+                f"{place}: features are {x.dtype}{list(x.shape[1:])}, but those of the {where[0]} "
+                f"are {first.dtype}{list(first.shape[1:])}: all samples must be alike"
+            )
+
+
+def _classes(labels: Sequence[NDArray[np.int32]], where: Sequence[str], classes: int | None) -> int:
+    """Number of labels: as given, or the largest plus one."""
+    tops = [int(y.max()) for y in labels]
+    top = max(tops)
+    place = where[tops.index(top)]
+    if classes is None:
+        classes = top + 1
+        if classes > max(MANY_CLASSES, sum(map(len, labels))):
+            raise InputError(
+                f"{place}: label {top}, more than there are samples; labels count from 0. If it "
+                f"is meant, give classes = {classes}"
+            )
+    check_count("classes", classes, least=1)
+    if top >= classes:
+        raise InputError(
+            f"{place}: label {top}, but classes = {classes} allows labels 0 to {classes - 1}"
+        )
+    return classes
+
+
+def _flatten(clients: Sequence[tuple[NDArray[Any], NDArray[np.int32]]]) -> Samples:
+    sizes = [len(y) for _, y in clients]
+    return Samples(
+        np.concatenate([x for x, _ in clients]),
+        np.concatenate([y for _, y in clients]),
+        np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32),
+    )

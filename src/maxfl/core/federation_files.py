@@ -1,0 +1,259 @@
+"""A federation on disk: written client by client, mapped into memory, read a cohort at a time.
+
+federation.json                     shapes, types, digests, and what else there is to know
+train-x.bin train-y.bin             samples of all clients, one client after another
+train-offsets.bin                   where each client's begin
+test-x.bin test-y.bin test-offsets.bin
+names.bin flipped.bin               what clients are called, whose labels contradict; if known
+"""
+
+import hashlib
+import json
+import mmap
+import os
+from collections.abc import Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxfl.core.federation import (  # fmt: skip
+    INT32,
+    About,
+    Arrays,
+    Decoding,
+    Federation,
+    Samples,
+    checked_samples,
+    default_decoding,
+)
+from maxfl.utils.disk_space import check_room, told_if_full
+from maxfl.utils.errors import InputError
+from maxfl.utils.files import digest, read_json, write_json
+
+ABOUT = "federation.json"
+SPLITS = ("train", "test")
+AGAIN = "write it again"
+
+
+class Pair(NamedTuple):
+    """One client's training and test data: (x [n, ...], y int[n]) each."""
+
+    train: Arrays
+    test: Arrays
+
+
+def write_federation(
+    folder: str | Path,
+    clients: Iterable[Pair | tuple[Arrays, Arrays]],
+    *,
+    classes: int,
+    unseen: int = 0,
+    decoding: Decoding | None = None,
+    about: About | None = None,
+    room: int | None = None,
+) -> Path:
+    """Write a federation that need not fit into memory, one client after another.
+
+    Args:
+        folder: A new or empty folder.
+        clients: Training and test data of each; a generator will do.
+        classes: Number of labels.
+        unseen: How many of the last clients take no part in training.
+        decoding: From stored features to the model's input; see ``Federation.from_clients``.
+        about: What people want to know of it.
+        room: Bytes of all samples, if known: then nothing is begun that will not fit.
+    """
+    folder = Path(folder)
+    check_empty(folder)
+    remedy = "choose a folder on a larger disk, or fewer clients or samples"
+    if room is not None:
+        check_room(folder, room, "the federation", remedy)
+    folder.mkdir(parents=True, exist_ok=True)
+    gone = "what was written is removed"
+    with told_if_full(folder, "the federation", room, f"{gone}. Make room, or {remedy}"):
+        try:
+            with _Writer(folder) as writer:
+                for k, client in enumerate(clients):
+                    writer.append(k, client, classes)
+                writer.finish(unseen, classes, decoding, about or About())
+        except BaseException:  # half a federation is no use, and takes the room of a whole one
+            for path in folder.iterdir():
+                path.unlink()
+            raise
+    return folder
+
+
+def check_empty(folder: Path) -> None:
+    """Refuse to write a federation among other things."""
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise InputError(f"{folder} is not an empty folder: choose another one")
+
+
+class _Writer:
+    """The files of a federation while they are written, digested on the way."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._files: dict[str, BinaryIO] = {}
+        self._open = ExitStack()
+        self._digests: dict[str, Any] = {}
+        self._ends: dict[str, list[int]] = {split: [0] for split in SPLITS}
+        self._like: NDArray[Any] | None = None
+
+    def __enter__(self) -> "_Writer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def append(self, k: int, client: Pair | tuple[Arrays, Arrays], classes: int) -> None:
+        for split, pair in zip(SPLITS, client, strict=True):
+            where = f"{split} data of client {k}"
+            x, y = checked_samples(np.asarray(pair[0]), np.asarray(pair[1]), where)
+            self._like = x if self._like is None else self._like
+            _check_alike(x, y, self._like, classes, where)
+            self._write(f"{split}-x.bin", x)
+            self._write(f"{split}-y.bin", y)
+            self._ends[split].append(self._ends[split][-1] + len(y))
+            if self._ends[split][-1] > INT32.max:
+                raise InputError(
+                    f"{where}: more than {INT32.max:,} samples in all, which their numbers can't "
+                    f"hold: leave some out, or write several federations"
+                )
+
+    def finish(self, unseen: int, classes: int, decoding: Decoding | None, about: About) -> None:
+        """Write the rest; the description last, so that a federation is whole if it is there."""
+        count, like = len(self._ends["train"]) - 1, self._like
+        if like is None or not 0 <= unseen < count:
+            raise InputError(
+                f"{count} clients, of which {unseen} are unseen: at least one must be seen"
+            )
+        for split in SPLITS:
+            self._write(f"{split}-offsets.bin", np.asarray(self._ends[split], np.int32))
+        if about.names is not None:
+            self._write("names.bin", np.asarray(about.names).astype(str))
+        if about.flipped is not None:
+            self._write("flipped.bin", np.asarray(about.flipped, bool))
+        for file in self._files.values():
+            file.flush()
+            os.fsync(file.fileno())
+        own = decoding or default_decoding(like.dtype)
+        names = about.names is not None and np.asarray(about.names).astype(str).dtype.str
+        write_json(self._folder / ABOUT, {
+            "clients": count, "seen": count - unseen, "classes": classes, "title": about.title,
+            "labels": about.labels, "notes": about.notes, "names": names or None,
+            "dtype": like.dtype.str, "features": list(like.shape[1:]),
+            "samples": {split: self._ends[split][-1] for split in SPLITS},
+            "decoding": {name: np.asarray(v).tolist() for name, v in own._asdict().items()},
+            "files": {name: sha.hexdigest() for name, sha in self._digests.items()},
+        })  # fmt: skip
+
+    def _write(self, name: str, array: NDArray[Any]) -> None:
+        if name not in self._files:
+            self._files[name] = self._open.enter_context((self._folder / name).open("wb"))
+            self._digests[name] = hashlib.sha256()
+        content = np.ascontiguousarray(array).view(np.uint8).data
+        self._files[name].write(content)
+        self._digests[name].update(content)
+
+
+def _check_alike(
+    x: NDArray[Any], y: NDArray[np.int32], like: NDArray[Any], classes: int, where: str
+) -> None:
+    if x.shape[1:] != like.shape[1:] or x.dtype != like.dtype:
+        raise InputError(
+            f"{where}: features are {x.dtype}{list(x.shape[1:])}, but the first client's are "
+            f"{like.dtype}{list(like.shape[1:])}: all samples must be alike"
+        )
+    if int(y.max()) >= classes:
+        raise InputError(f"{where}: label {int(y.max())}, but classes = {classes}")
+
+
+def open_federation(folder: str | Path) -> Federation:
+    """A federation whose samples stay on disk until they are looked at."""
+    folder = Path(folder)
+    if not (folder / ABOUT).is_file():
+        raise InputError(f"{folder} holds no federation: {ABOUT} is not there")
+    about = read_json(folder / ABOUT)
+    train, test = (_samples(folder, split, about) for split in SPLITS)
+    for split, own in zip(SPLITS, (train, test), strict=True):
+        _check_whole(folder, split, own, about["classes"])
+    decoding = Decoding(**{k: np.asarray(v, np.float32) for k, v in about["decoding"].items()})
+    people = About(
+        about["title"],
+        None if about["labels"] is None else tuple(about["labels"]),
+        _each(folder, "names", about, about["names"]),
+        _each(folder, "flipped", about, "?"),
+        tuple(about["notes"]),
+    )
+    known = digest(json.dumps(about, sort_keys=True).encode())
+    return Federation(train, test, about["seen"], about["classes"], decoding, people, known)
+
+
+def _samples(folder: Path, split: str, about: dict[str, Any]) -> Samples:
+    total = about["samples"][split]
+    x = _mapped(folder / f"{split}-x.bin", about["dtype"], (total, *about["features"]))
+    y = _mapped(folder / f"{split}-y.bin", np.int32, (total,))
+    offsets = _mapped(folder / f"{split}-offsets.bin", np.int32, (about["clients"] + 1,))
+    return Samples(x, y, np.array(offsets))  # these are small, and needed all the time
+
+
+def _check_whole(folder: Path, split: str, samples: Samples, classes: int) -> None:
+    """Refuse files of the right size with a content that can not be; features are not read."""
+    offsets, labels = samples.offsets, samples.y
+    if offsets[0] != 0 or offsets[-1] != len(labels) or (np.diff(offsets) < 1).any():
+        wrong, what = f"{split}-offsets.bin", "which samples are whose"
+    elif labels.min() < 0 or labels.max() >= classes:
+        wrong, what = f"{split}-y.bin", f"labels from 0 to {classes - 1}"
+    else:
+        _forget(labels)
+        return
+    raise InputError(f"{folder / wrong} does not hold {what}: it is damaged; {AGAIN}")
+
+
+def _each(folder: Path, name: str, about: dict[str, Any], dtype: Any) -> Any:
+    """Something of every client, in memory; None where it is not there."""
+    file = f"{name}.bin"
+    if file not in about["files"]:
+        return None
+    return np.array(_mapped(folder / file, dtype, (about["clients"],)))
+
+
+def _mapped(path: Path, dtype: Any, shape: tuple[int, ...]) -> Any:
+    wanted = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+    size = path.stat().st_size if path.is_file() else 0
+    if size != wanted:
+        raise InputError(
+            f"{path} has {size} bytes, but {wanted} belong there: the federation is damaged or "
+            f"was not written to its end; {AGAIN}"
+        )
+    return np.memmap(path, dtype, "r", shape=shape)
+
+
+def read_clients(samples: Samples, clients: NDArray[np.int64], room: int | None = None) -> Samples:
+    """Samples of some clients, in their order, copied; with ``room`` for so many rows."""
+    starts, ends = samples.offsets[clients], samples.offsets[clients + 1]
+    offsets = np.concatenate([[0], np.cumsum(ends - starts)]).astype(np.int32)
+    room = int(offsets[-1]) if room is None else room
+    x = np.zeros((room, *samples.x.shape[1:]), samples.x.dtype)
+    y = np.zeros(room, np.int32)
+    for begin, end, at in zip(starts, ends, offsets[:-1], strict=True):
+        x[at : at + end - begin] = samples.x[begin:end]
+        y[at : at + end - begin] = samples.y[begin:end]
+    _forget(samples.x)
+    _forget(samples.y)
+    if x.dtype.kind == "f" and not np.isfinite(x).all():
+        raise InputError(
+            f"{getattr(samples.x, 'filename', 'a client')} holds numbers that are NaN or infinite: "
+            f"it is damaged; {AGAIN}"
+        )
+    return Samples(x, y, offsets)
+
+
+def _forget(array: Any) -> None:
+    """Give mapped pages back, which would otherwise count as this process's memory."""
+    if isinstance(array, np.memmap) and hasattr(mmap, "MADV_DONTNEED"):
+        array._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]

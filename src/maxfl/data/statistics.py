@@ -1,0 +1,102 @@
+"""A federation at a glance: who has how much of what."""
+
+import csv
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxfl.core.federation import Federation, Samples
+
+CLIENT_COLUMNS = (
+    "client",
+    "name",
+    "seen",
+    "flipped",
+    "byzantine",
+    "train_samples",
+    "test_samples",
+)
+
+
+class Portrait(NamedTuple):
+    """What each of K clients has.
+
+    Attributes:
+        title: What the data are.
+        labels: What the labels mean.
+        names: What the data call each client, or their numbers, [K].
+        counts: Samples of each label, training and test together, int[K, classes].
+        train_sizes: int[K].
+        test_sizes: int[K].
+        is_seen: Whether each client takes part in training, bool[K].
+        flipped: Whether each client's labels contradict the others', bool[K].
+        byzantine: Whether each client lies, bool[K].
+        notes: How the split came out, where it is not as one would think.
+    """
+
+    title: str
+    labels: tuple[str, ...]
+    names: NDArray[Any]
+    counts: NDArray[np.int64]
+    train_sizes: NDArray[np.int64]
+    test_sizes: NDArray[np.int64]
+    is_seen: NDArray[np.bool_]
+    flipped: NDArray[np.bool_]
+    byzantine: NDArray[np.bool_]
+    notes: tuple[str, ...]
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """Share of each label in a client's samples, float[K, classes]."""
+        return self.counts / self.counts.sum(1, keepdims=True)
+
+    @property
+    def effective_labels(self) -> NDArray[np.float64]:
+        """1 / Σ share²: how many labels a client has, counting rare ones little, float[K]."""
+        return 1 / (self.shares**2).sum(1)
+
+
+def portrait(federation: Federation, lies: NDArray[np.bool_] | None = None) -> Portrait:
+    """Count what each client has; ``lies`` marks the Byzantine ones, bool[K]."""
+    about = federation.about
+    nobody = np.zeros(federation.clients, bool)
+    return Portrait(
+        about.title,
+        about.labels or tuple(map(str, range(federation.classes))),
+        federation.names,
+        _count(federation.train, federation.classes) + _count(federation.test, federation.classes),
+        federation.train_sizes,
+        federation.test_sizes,
+        federation.is_seen,
+        nobody if about.flipped is None else about.flipped,
+        nobody if lies is None else lies,
+        about.notes,
+    )
+
+
+def write_clients(portrait: Portrait, path: Path) -> None:
+    """Write a CSV file with a row for each client."""
+    columns = (
+        np.arange(len(portrait.names)),
+        portrait.names,
+        portrait.is_seen.astype(int),
+        portrait.flipped.astype(int),
+        portrait.byzantine.astype(int),
+        portrait.train_sizes,
+        portrait.test_sizes,
+        *portrait.counts.T,
+    )
+    with path.open("w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file)
+        table.writerow([*CLIENT_COLUMNS, *(f"label {name}" for name in portrait.labels)])
+        table.writerows(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def _count(samples: Samples, classes: int) -> NDArray[np.int64]:
+    """Samples of each label that each client has, int[K, classes]."""
+    clients = len(samples.offsets) - 1
+    owner = np.repeat(np.arange(clients), np.diff(samples.offsets))
+    cells = np.bincount(owner * classes + samples.y, minlength=clients * classes)
+    return cells.reshape(clients, classes)

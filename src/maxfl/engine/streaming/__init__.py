@@ -1,0 +1,1 @@
+"""Federations larger than memory."""

@@ -1,0 +1,60 @@
+"""A study over rounds: one panel a column, one line a method, thin lines for single seeds."""
+
+import textwrap
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from maxfl.paper.compare import WORDS
+from maxfl.paper.declare import Column, Experiment
+from maxfl.paper.results import PERCENT, Outcome
+from maxfl.report.style import STYLE, line_style
+
+
+def draw(experiment: Experiment, outcome: Outcome, path: Path) -> None:
+    """Write the figure of an experiment."""
+    columns = [c for c in experiment.columns if c.part in outcome.parts]
+    metrics = list(dict.fromkeys(c.metric for c in columns))
+    losses = all("loss" in metric for metric in metrics)
+    groups = list(dict.fromkeys((c.part, c.clients) for c in columns))
+    rows = 1 if losses else len(metrics)
+    with mpl.rc_context(STYLE):
+        size = (1.5 + 4.2 * len(groups), 0.9 + 2.7 * rows)
+        figure = Figure(figsize=size, layout="constrained")
+        axes = figure.subplots(rows, len(groups), sharex="col", squeeze=False)
+        for column in columns:
+            row = 0 if losses else metrics.index(column.metric)
+            axis = axes[row, groups.index((column.part, column.clients))]
+            _panel(axis, experiment, outcome, column, losses=losses)
+        for axis in axes[-1]:
+            axis.set_xlabel("Communication rounds")
+        handles, labels = axes[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)))
+        title = f"{experiment.name}: {experiment.what} ({outcome.about['scale']})"
+        figure.suptitle(textwrap.fill(title, int(size[0] * 11)), fontsize=10)
+        figure.savefig(path, dpi=150)
+
+
+def _panel(
+    axis: Axes, experiment: Experiment, outcome: Outcome, column: Column, *, losses: bool
+) -> None:
+    """One metric of one group of clients; the two losses share a panel, a line each."""
+    for i, method in enumerate(experiment.shown):
+        rounds, values = outcome.series(method, column)
+        if not values.size:
+            continue
+        style = line_style(("train_loss", "test_loss").index(column.metric) if losses else i)
+        label = f"{method}, {WORDS[column.metric]}" if losses else method
+        axis.plot(rounds, np.mean(values, 0), lw=2, label=label, **style)
+        for seed in values:
+            axis.plot(rounds, seed, lw=0.6, alpha=0.5, color=style["color"])
+    unit = ", %" if column.metric in PERCENT else ""
+    stands_in = "STAND-IN" in outcome.about["data_notes"][column.part]
+    part = f"STAND-IN for {column.part}" if stands_in else column.part
+    name = "loss" if losses else WORDS[column.metric]
+    axis.set_title(f"{part}, {column.clients} clients: {name}{unit}", loc="left", fontsize=9)
+    if column.metric == "gm_appeal":
+        axis.set_ylim(-0.02, 1.02)

@@ -1,0 +1,151 @@
+"""From the data section of a configuration to a federation."""
+
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from maxfl.data import partition
+from maxfl.data.arrays import load_arrays
+from maxfl.data.assemble import assemble, cut, one_by_one
+from maxfl.data.dataset import Dataset
+from maxfl.data.digits import digits
+from maxfl.data.emnist import emnist
+from maxfl.data.fashion_mnist import fashion_mnist, fashion_mnist_12k
+from maxfl.data.locate import VARIABLE
+from maxfl.data.partition import Split
+from maxfl.data.sentiment140 import sentiment140, sentiment140_stand_in
+from maxfl.data.registry import Part
+from maxfl.data.synthetic import synthetic
+from maxfl.core.federation_files import check_empty, open_federation, write_federation
+from maxfl.utils.errors import InputError
+from maxfl.core.federation import Arrays, Federation
+from maxfl.runs.config import DataConfig
+
+_LOCK = threading.Lock()
+"""Sweeps ask from several threads; each federation is made once."""
+PARTITION_STREAM = 0xDA7A
+"""Keeps the partition's random numbers apart from everything else drawn with the same seed."""
+
+
+def prepare_federation(data: DataConfig, seed: int) -> Federation:
+    """Load the data, and split them over clients with a seed; or open what is on disk.
+
+    The last few are kept, since the methods of a sweep meet the same ones.
+    """
+    if data.folder is not None:
+        return open_federation(data.folder)
+    with _LOCK:
+        return _prepare(data, seed, os.environ.get(VARIABLE), _changed(data.file))
+
+
+def _changed(file: Path | None) -> int | None:
+    """When a file was written last; None if there is none, which its loader will say."""
+    return file.stat().st_mtime_ns if file is not None and file.exists() else None
+
+
+@lru_cache(maxsize=4)
+def _prepare(data: DataConfig, seed: int, _variable: str | None, _file: int | None) -> Federation:
+    rng = np.random.default_rng([seed, PARTITION_STREAM])
+    dataset = _dataset(data, rng)
+    return assemble(dataset, _split(data, dataset, rng), rng, **_cutting(data))
+
+
+def write_prepared(
+    data: DataConfig, seed: int, folder: Path, progress: Callable[[int, int], None]
+) -> Path:
+    """Write the federation that ``prepare_federation`` gives, client by client, to a folder.
+
+    Samples that are drawn need not fit into memory: they go through files beside the folder.
+    """
+    check_empty(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".drawn-") as scratch:
+        rng = np.random.default_rng([seed, PARTITION_STREAM])
+        dataset = _dataset(data, rng, Path(scratch))
+        own = cut(dataset, _split(data, dataset, rng), rng, **_cutting(data))
+        samples = sum(map(len, own.train)) + sum(map(len, own.test))
+        each = int(np.prod(dataset.x.shape[1:])) * dataset.x.dtype.itemsize + 4
+
+        def clients() -> Iterator[tuple[Arrays, Arrays]]:
+            for done, client in enumerate(one_by_one(dataset, own)):
+                progress(done, len(own.train))
+                yield client
+
+        return write_federation(
+            folder, clients(), classes=dataset.classes, unseen=data.unseen,
+            decoding=dataset.decoding, about=own.about, room=samples * each,
+        )  # fmt: skip
+
+
+def _cutting(data: DataConfig) -> dict[str, Any]:
+    """How clients' samples are cut, for ``maxfl.data.assemble``."""
+    return {
+        "unseen": data.unseen,
+        "train_share": data.train_share,
+        "flipped": data.flipped,
+        "flip": data.flip,
+        "validation": data.evaluate_on == "validation",
+    }
+
+
+def _dataset(data: DataConfig, rng: np.random.Generator, scratch: Path | None = None) -> Dataset:
+    """All samples; those that are drawn, in files where there is a folder for them."""
+    if data.source == "synthetic":
+        clients, size = data.clients + data.unseen, data.synthetic_samples
+        numbers = clients, data.synthetic_alpha, data.synthetic_beta
+        return synthetic(*numbers, rng, samples=size, scratch=scratch)
+    if data.file is not None:
+        return load_arrays(data.file)
+    return _published(data.source, data.part, data.vectors, data.dir, os.environ.get(VARIABLE))
+
+
+@lru_cache(maxsize=1)
+def _published(
+    source: str, part: Part, vectors: str, data_dir: Path | None, _variable: str | None
+) -> Dataset:
+    """A data set by name; the last one is kept, since a sweep splits it anew for every seed.
+
+    ``_variable`` is only a part of the key: the loaders look for themselves where it points.
+    """
+    match source:
+        case "fashion-mnist-12k":
+            return fashion_mnist_12k()
+        case "fashion-mnist":
+            return fashion_mnist(part, data_dir)
+        case "digits":
+            return digits()
+        case "sent140":
+            return sentiment140(vectors, data_dir)
+        case "sent140-stand-in":
+            return sentiment140_stand_in(vectors, data_dir)
+        case _:
+            return emnist(source.removeprefix("emnist-"), part, data_dir)
+
+
+def _split(data: DataConfig, dataset: Dataset, rng: np.random.Generator) -> Split:
+    y, clients = dataset.y, data.clients + data.unseen
+    match data.partition:
+        case "dirichlet":
+            return partition.dirichlet(y, clients, data.samples, data.alpha, rng)
+        case "dirichlet-unequal":
+            return partition.dirichlet_unequal(y, clients, data.alpha, data.min_samples, rng)
+        case "clusters":
+            return partition.clusters(y, clients, data.samples, data.clusters, rng)
+        case "shards":
+            return partition.shards(y, clients, data.samples, data.shards, rng)
+        case "iid":
+            return partition.iid(y, clients, data.samples, rng)
+        case "by-owner":
+            if dataset.owner is None:
+                where = f"data.file = {data.file}, an array `client`," if data.file else "it"
+                raise InputError(
+                    f"{dataset.title} does not say whose each sample is: give {where} or choose "
+                    f"another data.partition"
+                )
+            return partition.by_owner(dataset.owner, data.unseen, data.min_samples, rng)

@@ -1,0 +1,301 @@
+"""The settings of a run: every key with its type, its default and its meaning."""
+
+import inspect
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    model_validator,
+)
+
+from maxfl.algorithms import ALGORITHMS
+from maxfl.core.model import Precision
+
+Share = Annotated[float, Field(ge=0, lt=1)]
+
+
+class Section(BaseModel):
+    """A table of the file: unknown keys and wrong types are errors, never ignored."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
+
+
+TWEETS_OF_A_USER = 50
+"""The paper's users have at least so many, and so have the made-up ones of the stand-in."""
+
+
+class DataConfig(Section):
+    """Where the samples come from, and how they are split over clients."""
+
+    source: Literal[
+        "fashion-mnist-12k",
+        "fashion-mnist",
+        "emnist-byclass",
+        "emnist-bymerge",
+        "emnist-balanced",
+        "emnist-letters",
+        "emnist-digits",
+        "emnist-mnist",
+        "sent140",
+        "sent140-stand-in",
+        "digits",
+        "synthetic",
+        "arrays",
+        "disk",
+    ] = Field(
+        "fashion-mnist-12k",
+        description="see `maxfl data list`; arrays: your own `file`; disk: a `folder` of "
+        "`maxfl data write`, of which a cohort at a time is in memory",
+    )
+    dir: Path | None = Field(
+        None, strict=False, description="folder to look for data sets in, before `MAXFL_DATA`"
+    )
+    part: Literal["train", "test", "both"] = Field(
+        "both", description="the publisher's split of images that samples are drawn from"
+    )
+    vectors: str = Field(
+        "glove.6B.200d", description="for tweets: GloVe file without .txt, of any dimension"
+    )
+    synthetic_alpha: NonNegativeFloat = Field(
+        1.0, description="for synthetic: how much clients' models differ"
+    )
+    synthetic_beta: NonNegativeFloat = Field(
+        1.0, description="for synthetic: how much clients' features differ"
+    )
+    synthetic_samples: Annotated[int, Field(ge=2)] | None = Field(
+        None, description="for synthetic: samples of every client; by default sizes are log-normal"
+    )
+    file: Path | None = Field(
+        None,
+        strict=False,
+        description="for source = arrays, a .npz seen from the current folder: x [n, ...], y [n] "
+        "and, if there, client [n]",
+    )
+    folder: Path | None = Field(
+        None,
+        strict=False,
+        description="for source = disk, seen from the current folder; the other settings here, but "
+        "`panel`, are as they were when it was written",
+    )
+    panel: PositiveInt = Field(
+        1000, description="for disk: seen clients, and unseen ones, that judge the model"
+    )
+    partition: Literal[
+        "dirichlet", "dirichlet-unequal", "clusters", "shards", "iid", "by-owner"
+    ] = Field(
+        "dirichlet",
+        description="dirichlet-unequal uses all samples; by-owner takes the data's own clients",
+    )
+    clients: PositiveInt = Field(
+        50, description="seen clients; by-owner: as many as the data have, but for synthetic"
+    )
+    unseen: NonNegativeInt = Field(50, description="unseen clients")
+    samples: Annotated[int, Field(ge=2)] = Field(
+        100,
+        description="samples per client, training and test together; not for by-owner and "
+        "dirichlet-unequal",
+    )
+    min_samples: Annotated[int, Field(ge=2)] = Field(
+        2,
+        description="by-owner leaves smaller clients out; dirichlet-unequal fills them up",
+    )
+    alpha: PositiveFloat = Field(0.5, description="for dirichlet: small is skewed")
+    clusters: PositiveInt = Field(5, description="for clusters: groups of labels")
+    shards: PositiveInt = Field(
+        2, description="for shards: pieces of the data sorted by label that a client has"
+    )
+    train_share: Annotated[float, Field(gt=0, lt=1)] = Field(
+        0.6, description="share of a client's samples for training"
+    )
+    flipped: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.0, description="share of clients with flipped labels"
+    )
+    flip: Literal["reverse", "shift", "permute"] = Field(
+        "reverse", description="y → classes − 1 − y, y → y + 1, or along a random cycle"
+    )
+    evaluate_on: Literal["test", "validation"] = Field(
+        "test", description="validation: leave test data out, hold out 1/4 of the training data"
+    )
+    seed: NonNegativeInt | None = Field(
+        None, description="of the partition; by default the run's seed"
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> "DataConfig":
+        if (self.source == "arrays") != (self.file is not None):
+            raise ValueError('`file` and source = "arrays" go together: give both or neither')
+        if (self.source == "disk") != (self.folder is not None):
+            raise ValueError('`folder` and source = "disk" go together: give both or neither')
+        if self.source == "disk":
+            return self
+        owned = ("arrays", "sent140", "synthetic")
+        if self.partition == "by-owner" and self.source not in owned:
+            raise ValueError(f'partition = "by-owner" needs source = {" or ".join(owned)}')
+        if self.partition != "by-owner" and self.source == "synthetic":
+            raise ValueError('source = "synthetic" draws its clients: partition = "by-owner"')
+        if self.source == "sent140-stand-in":
+            self._makes_up_users()
+        return self
+
+    def _makes_up_users(self) -> None:
+        """Users are groups of tweets with skewed labels, as large as the paper's."""
+        sizes = {"dirichlet": "samples", "dirichlet-unequal": "min_samples"}
+        setting = sizes.get(self.partition)
+        if setting is None:
+            raise ValueError(
+                f'source = "sent140-stand-in" makes up users with skewed labels: partition = '
+                f"{' or '.join(sizes)}"
+            )
+        if getattr(self, setting) < TWEETS_OF_A_USER:
+            raise ValueError(
+                f'source = "sent140-stand-in" makes up users of at least {TWEETS_OF_A_USER} '
+                f"tweets: raise `{setting}`"
+            )
+
+
+class ModelConfig(Section):
+    """A multi-layer perceptron."""
+
+    hidden: Annotated[tuple[PositiveInt, ...], Field(strict=False)] = Field(
+        (64, 30), description="units of the hidden layers"
+    )
+    dropout: Share = Field(0.5, description="after the first hidden layer, in training")
+    precision: Precision = Field(
+        "platform",
+        description="of its products: JAX's default (TF32 on GPUs), in full, or bfloat16",
+    )
+
+
+class TrainingConfig(Section):
+    """Rounds and steps."""
+
+    rounds: PositiveInt = Field(200, description="T")
+    cohort: PositiveInt = Field(5, description="m, clients asked in a round")
+    local_steps: PositiveInt = Field(30, description="τ, SGD steps of a client in a round")
+    batch_size: PositiveInt = Field(32, description="b")
+    local_lr: PositiveFloat = Field(0.05, description="η_l")
+    server_lr: PositiveFloat = Field(1.0, description="η_g")
+    evaluate_every: PositiveInt = Field(5, description="rounds between two evaluations")
+    block: PositiveInt = Field(20, description="about so many rounds between two checkpoints")
+
+
+class RequirementConfig(Section):
+    """What the model must beat for a client to want it."""
+
+    kind: Literal["solo", "fixed"] = Field(
+        "solo", description="a multiple of the loss of a model trained alone, or one fixed loss"
+    )
+    steps: NonNegativeInt = Field(100, description="SGD steps of the solo models")
+    multiple: PositiveFloat = Field(1.0, description="for solo")
+    loss: NonNegativeFloat | None = Field(None, description="for fixed")
+
+    @model_validator(mode="after")
+    def _fits(self) -> "RequirementConfig":
+        if (self.kind == "fixed") != (self.loss is not None):
+            raise ValueError('`loss` and kind = "fixed" go together: give both or neither')
+        return self
+
+
+class ParticipationConfig(Section):
+    """Who takes part."""
+
+    rule: Literal["everyone", "opt-out", "decline"] = Field(
+        "everyone", description="opt-out: before sampling; decline: when asked"
+    )
+    start: NonNegativeInt = Field(10, description="rounds before appeal decides")
+    dropout: Share = Field(0.0, description="probability that an asked client fails to answer")
+    ask: PositiveInt | None = Field(
+        None,
+        description="for opt-out with data.source = disk: most clients that are shown the model in "
+        "a round, until enough are willing",
+    )
+
+
+class ServerConfig(Section):
+    """What the server does with the updates."""
+
+    optimiser: Literal["sgd", "momentum", "adam", "yogi"] = Field(
+        "sgd",
+        description="what takes the step along a method's direction; adam and yogi want a "
+        "training.server_lr near 0.01",
+    )
+    beta1: Share = Field(0.9, description="for momentum, adam, yogi: decay of the first moment")
+    beta2: Share = Field(0.99, description="for adam, yogi: decay of the second moment")
+    stability: PositiveFloat = Field(1e-3, description="for adam, yogi: ε below the fraction")
+    aggregation: Literal["mean", "median", "trimmed-mean", "krum"] = Field(
+        "mean", description="how updates are put together, by their weights"
+    )
+    clip: PositiveFloat | None = Field(None, description="largest norm of an update")
+    trim: Annotated[float, Field(ge=0, lt=0.5)] = Field(
+        0.2, description="for trimmed-mean: share of the weight cut off at each end"
+    )
+    liars: NonNegativeInt = Field(1, description="for krum: clients of a cohort that may lie")
+    keep: PositiveInt = Field(1, description="for krum: updates kept; several are multi-Krum")
+
+
+class AdversaryConfig(Section):
+    """Byzantine clients among the seen ones."""
+
+    share: Share = Field(0.0, description="share of the seen clients that lie")
+    inflation: float = Field(0.0, description="what they add to the loss they report")
+    noise: NonNegativeFloat = Field(
+        0.0, description="deviation of the noise they add to their updates"
+    )
+    scale: float = Field(1.0, description="by what they multiply their updates; -1 flips the sign")
+    flip_labels: bool = Field(False, description="whether they train on reversed labels")
+    collude: bool = Field(False, description="whether all of them add the same noise")
+
+
+class PersonalConfig(Section):
+    """Models of clients' own."""
+
+    tuning: NonNegativeInt = Field(
+        0,
+        description="SGD steps by which clients tune a model, in MaxFL's weights and in what is "
+        "measured as personal models; opting out still judges the model as received",
+    )
+
+
+class AlgorithmConfig(BaseModel):
+    """The method by name, and its own numbers."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False)
+
+    name: Literal[tuple(ALGORITHMS)] = Field("maxfl", description="the method")  # type: ignore[valid-type]
+
+    @model_validator(mode="after")
+    def _known(self) -> "AlgorithmConfig":
+        allowed = list(inspect.signature(ALGORITHMS[self.name]).parameters)
+        for key, value in self.numbers.items():
+            if key not in allowed:
+                raise ValueError(f"{self.name} has no number `{key}`; it has {', '.join(allowed)}")
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise ValueError(f"`{key}` = {value!r} is not a number")
+        return self
+
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """The method's numbers that the file gives."""
+        return dict(self.__pydantic_extra__ or {})
+
+
+class RunConfig(Section):
+    """A whole run."""
+
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = Field(0, description="of every draw")
+    data: DataConfig = DataConfig()
+    model: ModelConfig = ModelConfig()
+    training: TrainingConfig = TrainingConfig()
+    algorithm: AlgorithmConfig = AlgorithmConfig()
+    requirement: RequirementConfig = RequirementConfig()
+    participation: ParticipationConfig = ParticipationConfig()
+    server: ServerConfig = ServerConfig()
+    adversary: AdversaryConfig = AdversaryConfig()
+    personal: PersonalConfig = PersonalConfig()

@@ -1,0 +1,163 @@
+"""A run as a TOML file: validated as a whole before anything is computed."""
+
+import inspect
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from maxfl.algorithms import ALGORITHMS
+from maxfl.utils.errors import InputError
+from maxfl.runs.config import AlgorithmConfig, DataConfig, RunConfig
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Parse a TOML file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} can't be read: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path} is not valid TOML: {error}") from error
+
+
+def parse_setting(text: str, option: str = "--set") -> tuple[str, Any]:
+    """``key=value`` with a TOML value; a bare word is a string."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise InputError(f"{option} {text}: want key=value, for instance training.rounds=50")
+    try:
+        return key.strip(), tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key.strip(), value.strip()
+
+
+def override(raw: dict[str, Any], key: str, value: Any, above: str = "") -> dict[str, Any]:
+    """A copy of nested tables with one dotted key set."""
+    first, _, rest = key.partition(".")
+    if not rest:
+        return {**raw, first: value}
+    table = raw.get(first, {})
+    if not isinstance(table, dict):
+        raise InputError(f"{above}{key}: {above}{first} is a value, not a table")
+    return {**raw, first: override(table, rest, value, f"{above}{first}.")}
+
+
+def override_all(raw: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+    """A copy of nested tables with some dotted keys set.
+
+    Another ``algorithm.name`` leaves the numbers behind that only the method before it knows.
+    """
+    if new := settings.get("algorithm.name"):
+        raw = {**raw, "algorithm": _without_others(raw.get("algorithm", {}), new)}
+    for key, value in settings.items():
+        raw = override(raw, key, value)
+    return raw
+
+
+def _without_others(table: Any, new: str) -> Any:
+    """A method's table without the numbers that are its own and not the new method's."""
+    old = table.get("name", AlgorithmConfig().name) if isinstance(table, dict) else None
+    if old not in ALGORITHMS or new not in ALGORITHMS:
+        return table  # left for the validation to explain
+    own, others = (inspect.signature(ALGORITHMS[name]).parameters for name in (old, new))
+    return {key: value for key, value in table.items() if key not in own or key in others}
+
+
+def unused(config: RunConfig) -> list[str]:
+    """Settings that were given but do nothing beside the others, in words."""
+    everyone = config.participation.rule == "everyone"
+    fixed = config.requirement.kind == "fixed"
+    server = config.server
+    adaptive = server.optimiser in ("adam", "yogi")
+    honest = config.adversary.share == 0
+    lies = [
+        ("adversary", key, honest, "adversary.share is 0")
+        for key in ("inflation", "noise", "scale", "flip_labels", "collude")
+    ]
+    attack = config.adversary
+    harmless = (attack.inflation, attack.noise, attack.scale) == (0, 0, 1)
+    idle = not honest and harmless and not attack.flip_labels
+    silent = not honest and config.adversary.noise == 0
+    checks = (
+        *lies,
+        *_data_checks(config.data),
+        ("adversary", "share", idle, "nothing is said of how they lie"),
+        ("adversary", "collude", silent, "there is no noise to agree on"),
+        ("server", "beta1", server.optimiser == "sgd", "the optimiser is sgd"),
+        ("server", "beta2", not adaptive, f"the optimiser is {server.optimiser}"),
+        ("server", "stability", not adaptive, f"the optimiser is {server.optimiser}"),
+        ("server", "trim", server.aggregation != "trimmed-mean", "nothing is trimmed"),
+        ("server", "liars", server.aggregation != "krum", "the aggregation is not krum"),
+        ("server", "keep", server.aggregation != "krum", "the aggregation is not krum"),
+        ("requirement", "multiple", fixed, "the requirement is fixed"),
+        ("participation", "start", everyone, "everyone takes part"),
+        ("participation", "ask", config.data.source != "disk", "opt-out asks all clients"),
+    )
+    notes = [
+        f"{section}.{key} does nothing here: {why}"
+        for section, key, idle, why in checks
+        if idle and key in getattr(config, section).model_fields_set
+    ]
+    return notes + _as_written(config.data)
+
+
+def _data_checks(data: DataConfig) -> list[tuple[str, str, bool, str]]:
+    """(section, key, whether it does nothing, why) of the data's settings."""
+    source, partition = data.source, data.partition
+    if source == "disk":
+        return []
+    by_owner = partition == "by-owner"
+    owned_sizes = partition in ("by-owner", "dirichlet-unequal")
+    images = source == "fashion-mnist" or source.startswith("emnist")
+    return [
+        ("data", "clients", by_owner and source != "synthetic", "the data have their clients"),
+        ("data", "samples", owned_sizes, "sizes come with the partition"),
+        ("data", "min_samples", not owned_sizes, "all clients have data.samples"),
+        ("data", "alpha", "dirichlet" not in partition, "the partition is not dirichlet"),
+        ("data", "clusters", partition != "clusters", "the partition is not clusters"),
+        ("data", "shards", partition != "shards", "the partition is not shards"),
+        ("data", "flip", data.flipped == 0, "data.flipped is 0"),
+        ("data", "part", not images, "only image data sets have parts"),
+        ("data", "vectors", "sent140" not in source, "there are no texts"),
+        ("data", "synthetic_alpha", source != "synthetic", "the data are not synthetic"),
+        ("data", "synthetic_beta", source != "synthetic", "the data are not synthetic"),
+        ("data", "synthetic_samples", source != "synthetic", "the data are not synthetic"),
+        ("data", "panel", True, "all clients are in memory, and judge the model"),
+    ]
+
+
+def _as_written(data: DataConfig) -> list[str]:
+    """Of a federation on disk, one note for all that was settled when it was written."""
+    fields = [key for key in DataConfig.model_fields if key not in ("source", "folder", "panel")]
+    given = [f"data.{key}" for key in fields if key in data.model_fields_set]
+    if data.source != "disk" or not given:
+        return []
+    return [
+        f"the federation in {data.folder} is as it was written, whatever {', '.join(given)} say"
+    ]
+
+
+def validate(raw: dict[str, Any], where: str) -> RunConfig:
+    """Check a whole configuration; the error lists every mistake with its key."""
+    try:
+        return RunConfig.model_validate(raw)
+    except ValidationError as error:
+        lines = [f"  {_explain(e)}" for e in error.errors()]
+        raise InputError(f"{where} has {len(lines)} mistake(s):\n" + "\n".join(lines)) from None
+
+
+def _explain(error: Any) -> str:
+    key = ".".join(map(str, error["loc"]))
+    if error["type"] == "extra_forbidden":
+        section: Any = RunConfig
+        for part in error["loc"][:-1]:
+            section = section.model_fields[part].annotation
+        return f"{key}: unknown key; known here are {', '.join(section.model_fields)}"
+    message = error["msg"].removeprefix("Value error, ")
+    given = error["input"]
+    shown = "" if isinstance(given, dict | BaseModel) else f" (given: {given!r})"
+    return f"{key}: {message}{shown}"

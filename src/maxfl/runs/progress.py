@@ -1,0 +1,135 @@
+"""A run in progress, told to whoever looks: one small file, written anew after every block.
+
+progress.json is there while a run is at work (or was killed); a finished run has none.
+"""
+
+import os
+import socket
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from maxfl.utils.errors import InputError
+from maxfl.utils.files import read_json, write_json
+from maxfl.engine.history import History
+from maxfl.engine.simulation import Progress
+
+PROGRESS = "progress.json"
+TRAIL = ("gm_appeal", "test_accuracy", "willing")
+"""What is kept of every round: means over the seen clients and all configurations."""
+LEAST_SECONDS = 0.5
+"""Between two writings, if nothing was measured."""
+
+
+class State(NamedTuple):
+    """What progress.json holds.
+
+    Attributes:
+        pid: The process at work.
+        host: Its machine.
+        began: When it began, in seconds since 1970.
+        at: When this was written.
+        stage: What it is doing; "rounds" when it trains.
+        done: How much of the stage is done.
+        total: How much there is to do.
+        first: Rounds that were done before this process.
+        stopped: Why it ended before its end, as far as it could say.
+        configurations: What is special about each.
+        latest: Each one's means over the seen clients, as measured last.
+        trail: Means over the seen clients and all configurations, round by round.
+    """
+
+    pid: int
+    host: str
+    began: float
+    at: float
+    configurations: list[dict[str, Any]]
+    stage: str = "starting"
+    done: int = 0
+    total: int = 0
+    first: int = 0
+    stopped: str | None = None
+    latest: list[dict[str, float | None]] = []  # noqa: RUF012 (a NamedTuple, never changed)
+    trail: dict[str, list[float | None]] = {}  # noqa: RUF012
+
+
+def read_state(folder: Path) -> State:
+    """What the run in a folder says of itself."""
+    try:
+        return State(**read_json(folder / PROGRESS))
+    except TypeError as error:
+        raise InputError(
+            f"{folder / PROGRESS} is not as this version writes it: {error}"
+        ) from error
+
+
+class Live:
+    """The progress file of a run folder; without a folder, nothing is written."""
+
+    def __init__(
+        self, folder: Path | None, values: Sequence[Mapping[str, Any]], inner: Progress | None
+    ) -> None:
+        self._path, self._inner = folder and folder / PROGRESS, inner
+        self._news = True  # something that is not to wait for the next regular time
+        now = time.time()
+        self.state = State(
+            os.getpid(), socket.gethostname(), now, now, [dict(chosen) for chosen in values]
+        )
+
+    def report(self, stage: str, done: int, total: int) -> None:
+        """A progress callback that notes the stage and passes it on."""
+        if stage == "resumed":
+            self.state = self.state._replace(first=done)
+        else:
+            self.state = self.state._replace(stage=stage, done=done, total=total)
+        if self._news or time.time() - self.state.at > LEAST_SECONDS:
+            self._write()
+        if self._inner:
+            self._inner(stage, done, total)
+
+    def measured(self, history: History) -> None:
+        """Note means over the seen clients of some more rounds."""
+        self.note(history.rounds.tolist(), history.metrics("seen"))
+
+    def note(self, rounds: list[int], metrics: Mapping[str, Any]) -> None:
+        """Note means of some more rounds, float[C, E] each."""
+        more: dict[str, list[Any]] = {"round": rounds}
+        more |= {name: [_number(v) for v in metrics[name].mean(0)] for name in TRAIL}
+        self._news = True
+        before = self.state.trail
+        rows = zip(*(metrics[name][:, -1] for name in TRAIL), strict=True)
+        self.state = self.state._replace(
+            trail={name: before.get(name, []) + own for name, own in more.items()},
+            latest=[dict(zip(TRAIL, map(_number, own), strict=True)) for own in rows],
+        )
+
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """Say so if the work fails, or if somebody stops it."""
+        try:
+            yield
+        except BaseException as error:
+            why = str(error).split("\n")[0] or type(error).__name__
+            self.state = self.state._replace(stopped=why)
+            with suppress(OSError):  # such as the full disk that ended it
+                self._write()
+            raise
+
+    def remove(self) -> None:
+        """The run is finished."""
+        if self._path:
+            self._path.unlink(missing_ok=True)
+
+    def _write(self) -> None:
+        self._news = False
+        self.state = self.state._replace(at=time.time())
+        if self._path:
+            write_json(self._path, self.state._asdict())
+
+
+def _number(value: Any) -> float | None:
+    return round(float(value), 4) if np.isfinite(value) else None

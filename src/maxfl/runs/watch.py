@@ -1,0 +1,179 @@
+"""Follow work in progress: what folders of runs, sweeps and studies say of themselves.
+
+Only files are read, so the run does not notice.
+"""
+
+import os
+import socket
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from maxfl.utils.errors import InputError
+from maxfl.utils.files import read_json
+from maxfl.utils.paths import EXPERIMENT, SUMMARY
+from maxfl.runs.progress import PROGRESS, State, read_state
+from maxfl.report.names import label_of
+
+
+class Look(NamedTuple):
+    """What was seen at one moment.
+
+    Attributes:
+        stage: What it is doing, for people.
+        done: Rounds done, over all groups of a sweep.
+        total: Rounds to do, 0 if not yet known.
+        left: Seconds left, None if not known.
+        finished: Whether all is done.
+        alive: Whether a process is at work; None if that can't be told, as on another machine.
+        stopped: Why it ended before its end, as far as it could say.
+        silent: Seconds since the last sign of life.
+        rows: What was measured last: (label, metrics), of the seen clients.
+        trail: Metrics over rounds of the run at work: means over its configurations.
+    """
+
+    stage: str
+    done: float
+    total: float
+    left: float | None
+    finished: bool
+    alive: bool | None
+    stopped: str | None
+    silent: float
+    rows: list[tuple[str, dict[str, float | None]]]
+    trail: dict[str, list[float | None]]
+
+
+def look(folder: Path) -> Look:
+    """See how far the work in a folder is."""
+    if not folder.is_dir():
+        raise InputError(f"{folder} is no folder: name one that a run is writing to")
+    if not (folder / EXPERIMENT).is_file():
+        raise InputError(f"{folder} holds no run ({EXPERIMENT} is not there)")
+    experiment = read_json(folder / EXPERIMENT)
+    if "federation" in experiment:
+        return _run(folder)
+    if "groups" in experiment:
+        return _sweep(folder, len(experiment["groups"]))
+    return _study(folder)
+
+
+def _study(folder: Path) -> Look:
+    """The stage of a study that is at work, or its last."""
+    stages = [name for name in ("search", "final") if (folder / name / EXPERIMENT).is_file()]
+    if not stages:
+        return _waiting("the study has not begun to train")
+    seen = look(folder / stages[-1])
+    finished = (folder / "study.json").is_file()
+    words = {"search": "search on validation data", "final": "final runs"}[stages[-1]]
+    return seen._replace(stage=f"{words}: {seen.stage}", finished=finished)
+
+
+def _run(folder: Path) -> Look:
+    if (folder / SUMMARY).is_file():
+        summary = read_json(folder / SUMMARY)
+        rows = [(_label(e["values"]), _final(e)) for e in summary["configurations"]]
+        rounds = float(summary["rounds"])
+        return Look("finished", rounds, rounds, 0.0, True, False, None, 0.0, rows, {})
+    if not (folder / PROGRESS).is_file():
+        return _waiting("the run has not begun, or stopped before its first sign of life")
+    try:
+        now = read_state(folder)
+    except InputError:
+        if (folder / SUMMARY).is_file():  # it was finished in this very moment
+            return _run(folder)
+        raise
+    silent = max(0.0, time.time() - now.at)
+    known = now.stage == "rounds"
+    labels = map(_label, now.configurations)
+    return Look(
+        "training" if known else now.stage,
+        now.done if known else 0.0,
+        now.total if known else 0.0,
+        _left(now) if known and now.stopped is None and _alive(now) is not False else None,
+        False,
+        _alive(now) if now.stopped is None else False,
+        now.stopped,
+        silent,
+        list(zip(labels, now.latest, strict=False)),
+        now.trail,
+    )
+
+
+def _left(now: State) -> float | None:
+    """Seconds left at the pace since this process began to train."""
+    done = now.done - now.first
+    return (now.at - now.began) / done * (now.total - now.done) if done > 0 else None
+
+
+def _alive(now: State) -> bool | None:
+    if now.host != socket.gethostname():
+        return None
+    try:
+        os.kill(now.pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _sweep(folder: Path, groups: int) -> Look:
+    """All groups together; a group's rounds are one unit of work."""
+    places = sorted((folder / "groups").glob("*"))
+    looks = [_run(place) for place in places if (place / EXPERIMENT).is_file()]
+    if not looks:
+        return _waiting("the sweep has not begun to train")
+    rounds = max((own.total for own in looks), default=0.0)
+    done = sum(rounds if own.finished else own.done for own in looks)
+    at_work = [own for own in looks if not own.finished]
+    finished = (folder / SUMMARY).is_file()
+    latest = at_work[-1] if at_work else looks[-1]
+    number = len(looks) - len(at_work)
+    states = [own.alive for own in at_work]
+    alive = True if True in states else states[0] if states else None
+    return Look(
+        "finished" if finished else f"{number} of {groups} groups finished, {latest.stage}",
+        done,
+        groups * rounds,
+        _pace(places, done, groups * rounds) if at_work and alive is not False else None,
+        finished,
+        alive,
+        next((own.stopped for own in at_work if own.stopped), None) if alive is False else None,
+        min((own.silent for own in at_work), default=0.0),
+        [row for own in looks for row in own.rows],
+        latest.trail,
+    )
+
+
+def _pace(places: list[Path], done: float, total: float) -> float | None:
+    """Seconds left at the pace of all groups so far, whenever they were at work."""
+    spent = 0.0
+    for place in places:
+        if (place / SUMMARY).is_file():
+            spent += read_json(place / SUMMARY).get("seconds", 0.0)
+        elif (place / PROGRESS).is_file():
+            with suppress(InputError):  # it may be finished by now
+                now = read_state(place)
+                spent += now.at - now.began
+    return spent / done * (total - done) if done > 0 else None
+
+
+def _label(values: dict[str, Any]) -> str:
+    if "method" in values:  # of a study
+        return f"{values['method']}, {values['part']}, seed {values['seed']}"
+    return label_of(values, list(values)) if values else "the run"
+
+
+def _final(entry: dict[str, Any]) -> dict[str, float | None]:
+    seen = entry["seen"]
+    return {
+        "gm_appeal": seen["gm_appeal"]["held-out"],
+        "test_accuracy": seen["test_accuracy"],
+        "willing": seen["willing"],
+    }
+
+
+def _waiting(words: str) -> Look:
+    return Look(words, 0.0, 0.0, None, False, None, None, 0.0, [], {})

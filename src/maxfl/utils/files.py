@@ -1,0 +1,75 @@
+"""Files that are either whole or absent, and pytrees as named tensors in an open format."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import load as parse_tensors
+from safetensors.numpy import save as dump_tensors
+
+from maxfl.utils.errors import InputError
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that, killed at any moment, the old or the new content stands."""
+    partial = path.with_name(f".{path.name}.partial")
+    with partial.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write a JSON file whole."""
+    write_whole(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file, or say that it can't be read."""
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} can't be read: {error}. Choose another folder.") from error
+
+
+def digest(content: bytes) -> str:
+    """SHA-256 of a file's content."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def to_tensors(tree: Any, metadata: dict[str, str] | None = None) -> bytes:
+    """A pytree of arrays as the content of a safetensors file; names are paths, as 0.weight."""
+    return dump_tensors(to_named(tree), metadata)
+
+
+def from_tensors(content: bytes, like: Any) -> Any:
+    """The pytree of a safetensors file's content, in the structure of ``like``."""
+    return from_named(parse_tensors(content), like)
+
+
+def to_named(tree: Any) -> dict[str, NDArray[Any]]:
+    """A pytree of arrays by the paths of its leaves, as 0.weight."""
+    leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
+    return {_name(path): np.ascontiguousarray(leaf) for path, leaf in leaves}
+
+
+def from_named(named: Mapping[str, Any], like: Any) -> Any:
+    """Named arrays in the structure of ``like``."""
+    paths, structure = jax.tree_util.tree_flatten_with_path(like)
+    return jax.tree.unflatten(structure, [named[_name(path)] for path, _ in paths])
+
+
+def _name(path: tuple[Any, ...]) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator=".")

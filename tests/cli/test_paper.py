@@ -1,0 +1,84 @@
+"""`maxfl paper` as a person uses it."""
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from maxfl.cli.app import app
+from maxfl.data.download import UnavailableError
+from maxfl.paper.catalogue import EXPERIMENTS
+from maxfl.utils.errors import InputError
+
+
+def command(*arguments):
+    """What `maxfl paper` prints, in this process; a user's mistake is raised."""
+    done = CliRunner().invoke(app, ["paper", *map(str, arguments)], color=False)
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.output
+
+
+def test_the_list_names_everything():
+    text = command("list")
+    for name in (*EXPERIMENTS, "limit", "fig:incent", "fig:mean", "fig:mean2", "fig:lrtheo"):
+        assert name in text
+
+
+def test_kept_runs_are_shown_beside_the_papers(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = command("show", "tab:testacc")
+    assert "43.70 ± 0.02" in text, "the paper's figures stand as printed"
+    assert "THE ORDER DIFFERS" in text
+    assert "MW-Fed: nobody willing from round 11 on (seeds 0, 1, 2)" in text
+    assert "STAND-IN" in command("show", "tab:unseen")
+    assert "η_l = 0.05" in command("show", "sensitivity")
+    assert "best, seen" in command("show", "limit")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("run", "tab:nothing"), "experiment = 'tab:nothing': want one of tab:testacc"),
+        (("show", "tab:nothing"), "want one of"),
+        (("show", "fig:mean"), "runs in seconds and is not kept: maxfl paper run fig:mean"),
+        (("show", "tab:testacc", "--out", "nowhere"), "nowhere holds no finished study"),
+        (("show", "limit", "--out", "nowhere"), "nowhere holds no finished limit"),
+        (("run", "tab:testacc", "--part", "MNIST"), "--part = 'MNIST': want one of FMNIST, EMNIST"),
+        (("run", "fig:mean", "--seeds", 2), "--seeds does nothing for fig:mean"),
+        (("run", "limit", "--part", "FMNIST"), "--part does nothing for limit"),
+        (("run", "tab:testacc", "--out", "file"), "can't use file as a folder"),
+    ],
+)
+def test_mistakes_are_told(tmp_path, monkeypatch, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    with pytest.raises(InputError, match=re.escape(words)):
+        command(*arguments)
+
+
+def test_a_study_without_any_run_is_told(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("maxfl.cli.paper.kept", lambda study: tmp_path / study)
+    with pytest.raises(InputError, match="no finished run of the study synthetic is in runs/paper"):
+        command("show", "fig:syn")
+
+
+def test_missing_data_are_told(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("MAXFL_DATA", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.setattr("maxfl.data.registry.DEBIAN", str(tmp_path), raising=False)
+    monkeypatch.setattr("maxfl.data.locate.fetch", unreachable)
+    with pytest.raises(InputError, match="is not here"):
+        command("run", "tab:testacc", "--part", "EMNIST")
+
+
+def unreachable(*_, **__):
+    raise UnavailableError("no network")
+
+
+def test_theory_runs_from_here_too(tmp_path):
+    assert "q" in command("run", "fig:incent", "--out", tmp_path)
+    assert list(tmp_path.glob("*.png"))

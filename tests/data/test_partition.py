@@ -1,0 +1,275 @@
+"""Partitions: what was asked for, nothing twice, and always an end."""
+
+from time import perf_counter
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import maxfl
+from maxfl.data import partition
+from maxfl.data.assemble import FLIPS, assemble, label_map
+from maxfl.data.dataset import Dataset
+from maxfl.data.fashion_mnist import fashion_mnist_12k
+from maxfl.data.partition import Split
+
+LABELS = np.repeat(np.arange(6), 50).astype(np.int32)
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    clients=st.integers(1, 20),
+    samples=st.integers(2, 15),
+    alpha=st.sampled_from([0.001, 0.01, 0.5, 100.0]),
+    seed=st.integers(0, 1000),
+)
+def test_dirichlet_uses_each_sample_once_and_gives_equal_sizes(clients, samples, alpha, seed):
+    parts = partition.dirichlet(LABELS, clients, samples, alpha, rng(seed)).parts
+    assert [len(p) for p in parts] == [samples] * clients
+    used = np.concatenate(parts)
+    assert len(np.unique(used)) == len(used)
+    again = partition.dirichlet(LABELS, clients, samples, alpha, rng(seed)).parts
+    np.testing.assert_array_equal(np.stack(parts), np.stack(again))
+
+
+def test_dirichlet_ends_when_it_takes_everything():
+    parts, _, (note,) = partition.dirichlet(LABELS, 30, 10, 0.001, rng())
+    assert "of other labels than their clients would have drawn" in note
+    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(300))
+
+
+def test_small_alpha_is_skewed_and_large_alpha_is_even():
+    y = np.repeat(np.arange(10), 2000).astype(np.int32)
+
+    def concentration(alpha):
+        """Mean of Σ p², whose expectation is (1 + α)/(1 + 10α)."""
+        parts = partition.dirichlet(y, 100, 60, alpha, rng(1)).parts
+        shares = [np.bincount(y[p], minlength=10) / 60 for p in parts]
+        return np.mean([(s**2).sum() for s in shares])
+
+    for alpha in (0.1, 0.5, 10.0):
+        # A sample of 60 adds (1 − Σp²)/60 to the expectation.
+        expected = (1 + alpha) / (1 + 10 * alpha)
+        assert concentration(alpha) == pytest.approx(expected + (1 - expected) / 60, rel=0.12)
+
+
+def test_clusters_give_each_client_the_labels_of_one_group():
+    parts = partition.clusters(LABELS, 9, 20, 3, rng()).parts
+    groups = [set(LABELS[p] // 2) for p in parts]
+    assert all(len(g) == 1 for g in groups)
+    assert sorted(g.pop() for g in groups) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    assert len(np.unique(np.concatenate(parts))) == 180
+
+
+def test_by_owner_keeps_owners_together_and_in_order():
+    owner = np.array(["g", "c", "g", "c", "c", "i", "a"])
+    parts, names, notes = partition.by_owner(owner, 0, 1, rng())
+    assert [p.tolist() for p in parts] == [[0, 2], [1, 3, 4], [5], [6]]
+    assert names.tolist() == ["g", "c", "i", "a"]
+    assert notes == ()
+    parts, names, notes = partition.by_owner(owner, 0, 2, rng())
+    assert names.tolist() == ["g", "c"]
+    assert notes == ("2 clients with fewer than 2 samples are left out",)
+
+
+def test_unseen_owners_are_drawn_at_random_and_come_last():
+    owner = np.arange(10).repeat(2)
+    unseen = set()
+    for seed in range(20):
+        parts, names, _ = partition.by_owner(owner, 3, 2, rng(seed))
+        assert sorted(names[:7]) == names[:7].tolist()
+        assert all((owner[p] == name).all() for p, name in zip(parts, names, strict=True))
+        unseen |= set(names[7:].tolist())
+    assert len(unseen) == 10
+    with pytest.raises(maxfl.InputError, match="there are 10 clients with at least 2 samples"):
+        partition.by_owner(owner, 10, 2, rng())
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    clients=st.integers(1, 40),
+    smallest=st.integers(2, 7),
+    alpha=st.sampled_from([0.001, 0.1, 1.0, 100.0]),
+    seed=st.integers(0, 1000),
+)
+def test_unequal_dirichlet_uses_everything_and_leaves_nobody_short(clients, smallest, alpha, seed):
+    parts = partition.dirichlet_unequal(LABELS, clients, alpha, smallest, rng(seed)).parts
+    assert len(parts) == clients
+    assert min(map(len, parts)) >= smallest
+    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(300))
+    again = partition.dirichlet_unequal(LABELS, clients, alpha, smallest, rng(seed)).parts
+    np.testing.assert_array_equal(np.concatenate(parts), np.concatenate(again))
+
+
+def test_unequal_dirichlet_moves_no_more_than_it_must():
+    y = np.repeat(np.arange(10), 1000).astype(np.int32)
+    split = partition.dirichlet_unequal(y, 20, 100.0, 2, rng())
+    assert split.notes == ()
+    skewed = partition.dirichlet_unequal(y, 100, 0.01, 5, rng())
+    assert "were moved to clients below 5" in skewed.notes[0]
+    sizes = np.array([len(p) for p in skewed.parts])
+    assert sizes.max() > 20 * np.median(sizes)
+    few = [len(np.unique(y[p])) for p in skewed.parts if len(p) > 50]
+    assert np.mean(few) < 3
+
+
+@settings(max_examples=40, deadline=None)
+@given(clients=st.integers(1, 25), count=st.integers(1, 3), seed=st.integers(0, 1000))
+@example(clients=25, count=1, seed=0)
+@example(clients=25, count=3, seed=0)
+def test_shards_give_each_client_few_labels(clients, count, seed):
+    parts = partition.shards(LABELS, clients, 12, count, rng(seed)).parts
+    assert [len(p) for p in parts] == [12] * clients
+    assert len(np.unique(np.concatenate(parts))) == 12 * clients
+    if clients == 25:  # 12 samples a client use all labels evenly: a shard spans two at most
+        assert max(len(np.unique(LABELS[p])) for p in parts) <= 2 * count
+
+
+def test_every_partition_is_fast_and_ends_at_the_smallest_alpha():
+    y = np.repeat(np.arange(10), 7000).astype(np.int32)
+    owner = np.arange(70_000) % 10_000
+    for make in (
+        *(lambda a=a: partition.dirichlet(y, 10_000, 7, a, rng()) for a in (0.001, 0.1)),
+        *(lambda a=a: partition.dirichlet_unequal(y, 10_000, a, 2, rng()) for a in (0.001, 0.1)),
+        lambda: partition.clusters(y, 10_000, 7, 5, rng()),
+        lambda: partition.shards(y, 10_000, 7, 7, rng()),
+        lambda: partition.iid(y, 10_000, 7, rng()),
+        lambda: partition.by_owner(owner, 5_000, 2, rng()),
+    ):
+        began = perf_counter()
+        parts = make().parts
+        assert perf_counter() - began < 2
+        assert len(parts) == 10_000
+        assert len(np.unique(np.concatenate(parts))) == 70_000
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: partition.dirichlet(LABELS, 31, 10, 0.5, rng()), "need 310 samples, but .* 300"),
+        (lambda: partition.dirichlet(LABELS, 3, 10, 0.0, rng()), "data.alpha = 0"),
+        (lambda: partition.clusters(LABELS, 4, 10, 4, rng()), "evenly: choose one of 1, 2, 3, 6"),
+        (lambda: partition.clusters(LABELS[:280], 3, 90, 3, rng()), "labels 4 to 5, but .* 80"),
+        (lambda: partition.iid(LABELS, 3, 1, rng()), "data.samples = 1"),
+        (lambda: partition.shards(LABELS, 3, 10, 3, rng()), "shards = 3 .* one of 1, 2, 5, 10"),
+        (lambda: partition.dirichlet_unequal(LABELS, 151, 1.0, 2, rng()), "302.* data.min_samples"),
+    ],
+)  # fmt: skip
+def test_what_can_not_be_split_is_refused(make, words):
+    with pytest.raises(maxfl.InputError, match=words):
+        make()
+
+
+DATA = Dataset("numbers", np.arange(300.0, dtype=np.float32)[:, None], LABELS, tuple("abcdef"))
+
+
+OWNER = np.arange(300) % 37
+SPLITS = {
+    "dirichlet": lambda k, _, g: partition.dirichlet(LABELS, k, 6, 0.1, g),
+    "dirichlet-unequal": lambda k, _, g: partition.dirichlet_unequal(LABELS, k, 0.1, 6, g),
+    "clusters": lambda k, _, g: partition.clusters(LABELS, k, 6, 3, g),
+    "shards": lambda k, _, g: partition.shards(LABELS, k, 6, 2, g),
+    "iid": lambda k, _, g: partition.iid(LABELS, k, 6, g),
+    "by-owner": lambda _, unseen, g: partition.by_owner(OWNER, unseen, 6, g),
+}
+
+
+@pytest.mark.parametrize("name", SPLITS)
+@settings(max_examples=25, deadline=None)
+@given(
+    clients=st.integers(2, 40),
+    unseen=st.integers(0, 20),
+    flipped=st.sampled_from([0.0, 0.3, 1.0]),
+    flip=st.sampled_from(FLIPS),
+    seed=st.integers(0, 1000),
+)
+def test_every_federation_is_as_asked(name, clients, unseen, flipped, flip, seed):
+    unseen = min(unseen, clients - 1)
+
+    def make():
+        generator = rng(seed)
+        split = SPLITS[name](clients, unseen, generator)
+        return split, assemble(DATA, split, generator, unseen=unseen, flipped=flipped, flip=flip)
+
+    split, fed = make()
+    sizes = fed.train_sizes + fed.test_sizes
+    if name == "by-owner":
+        assert fed.clients == 37
+        assert sizes.tolist() == np.bincount(OWNER)[split.names].tolist()
+    else:
+        assert fed.clients == clients
+        least_wanted = sizes >= 6 if name == "dirichlet-unequal" else sizes == 6
+        assert least_wanted.all()
+    assert fed.seen == fed.clients - unseen
+    # Features are sample numbers: nobody, seen or unseen, has a sample of another.
+    used = np.concatenate([fed.train.x, fed.test.x]).ravel().astype(int)
+    assert len(np.unique(used)) == len(used)
+    assert fed.about.flipped.sum() == round(flipped * fed.clients)
+    for samples in (fed.train, fed.test):
+        kept = samples.y == LABELS[samples.x.ravel().astype(int)]
+        np.testing.assert_array_equal(~kept, np.repeat(fed.about.flipped, np.diff(samples.offsets)))
+    assert make()[1].digest() == fed.digest()
+
+
+def test_assembled_clients_split_60_40_without_overlap():
+    split = partition.iid(LABELS, 10, 20, rng())
+    fed = assemble(DATA, split, rng(), unseen=4)
+    assert set(fed.train_sizes) == {12}
+    assert set(fed.test_sizes) == {8}
+    assert fed.seen == 6
+    everything = np.concatenate([fed.train.x, fed.test.x]).ravel()
+    assert len(np.unique(everything)) == 200
+
+
+def test_flipped_clients_have_new_labels():
+    split = partition.iid(LABELS, 10, 20, rng())
+    for flip, new in (("reverse", lambda y: 5 - y), ("shift", lambda y: (y + 1) % 6)):
+        fed = assemble(DATA, split, rng(), flipped=0.3, flip=flip)
+        assert fed.about.flipped.sum() == 3
+        for samples in (fed.train, fed.test):
+            truth = LABELS[samples.x.ravel().astype(int)]
+            flipped = np.repeat(fed.about.flipped, np.diff(samples.offsets))
+            np.testing.assert_array_equal(samples.y[flipped], new(truth[flipped]))
+            np.testing.assert_array_equal(samples.y[~flipped], truth[~flipped])
+
+
+@given(classes=st.integers(2, 70), seed=st.integers(0, 100))
+def test_flips_change_every_label(classes, seed):
+    for flip in FLIPS:
+        new = label_map(flip, classes, rng(seed))
+        np.testing.assert_array_equal(np.sort(new), np.arange(classes))
+        kept = np.flatnonzero(new == np.arange(classes)).tolist()
+        middle = [classes // 2] if flip == "reverse" and classes % 2 else []
+        assert kept == middle
+
+
+def test_validation_never_touches_the_test_data():
+    split = partition.iid(LABELS, 10, 20, rng())
+    real = assemble(DATA, split, rng())
+    tuning = assemble(DATA, split, rng(), validation=True)
+    assert set(tuning.train_sizes) == {9}
+    assert set(tuning.test_sizes) == {3}
+    seen = np.concatenate([tuning.train.x, tuning.test.x])
+    assert not np.isin(seen, real.test.x).any()
+
+
+def test_too_small_clients_are_refused():
+    with pytest.raises(maxfl.InputError, match="client 1 has 1 sample"):
+        assemble(DATA, Split([np.arange(5), np.arange(5, 6)]), rng())
+    with pytest.raises(maxfl.InputError, match="client 0 has 1 training sample"):
+        assemble(DATA, Split([np.arange(4)]), rng(), train_share=0.3, validation=True)
+
+
+def test_embedded_data_are_whole_and_balanced():
+    data = fashion_mnist_12k()
+    assert data.x.shape == (12_000, 28, 28)
+    assert data.x.dtype == np.uint8
+    np.testing.assert_array_equal(np.bincount(data.y), [1200] * 10)
+    pixels = (data.x.astype(np.float32) - data.decoding.shift) * data.decoding.scale
+    assert abs(pixels.mean()) < 0.01
+    assert pixels.std() == pytest.approx(1, abs=0.01)

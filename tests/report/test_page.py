@@ -1,0 +1,147 @@
+"""The report's page in a real browser."""
+
+import time
+
+import pytest
+
+from maxfl.report.write import write_report
+from support.browser import Page, browser
+from support.made_runs import make_history, settings_of, write_run
+
+WIDTHS = (390, 1440)
+
+
+@pytest.fixture(scope="module")
+def running():
+    with browser() as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("page")
+    runs = [
+        write_run(
+            folder / f"{name}-{seed}",
+            make_history(30, 20, unseen=6, drift=drift, seed=seed),
+            settings_of(name),
+            seed,
+            f"federation {seed}",
+        )
+        for name, drift in (("fedavg", 0.03), ("maxfl", 0.08))
+        for seed in (0, 1)
+    ]
+    return write_report(runs, folder / "report", figures=False).folder / "report.html"
+
+
+@pytest.fixture(params=WIDTHS)
+def opened(request, running, path):
+    page = Page(running, path, request.param)
+    yield page
+    assert page.complaints == []
+    assert [url for url in page.requests if not url.startswith(("file:", "blob:"))] == []
+    page.page.close()
+
+
+def places(page):
+    dots = page.page.locator("#chart-weights circle.client")
+    return dots.evaluate_all(
+        "all => all.map(dot => [dot.getAttribute('cx'), dot.getAttribute('cy')])"
+    )
+
+
+def test_it_fits_the_screen(opened):
+    wide, screen = opened.page.evaluate(
+        "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+    )
+    assert wide == screen
+
+
+def test_the_slider_moves_the_clients(opened):
+    before = places(opened)
+    assert len(before) == 24  # the seen ones
+    slider = opened.page.locator("#round")
+    assert opened.page.inner_text("#round-shown") == "20"
+    slider.fill("0")
+    after = places(opened)
+    assert opened.page.inner_text("#round-shown") == "0"
+    assert sum(a != b for a, b in zip(before, after, strict=True)) > 20
+    assert "After round 0" in opened.page.inner_text("#round-readout")
+    slider.press("ArrowRight")
+    assert opened.page.inner_text("#round-shown") == "1"
+
+
+def test_tables_sort(opened):
+    opened.page.click("#table-summary th:has-text('GM-Appeal') button")
+    values = [float(v) for v in opened.column("table-summary", 4)]
+    assert values == sorted(values)
+    opened.page.click("#table-summary th:has-text('GM-Appeal') button")
+    assert opened.column("table-summary", 4) == [f"{v:.2f}" for v in sorted(values, reverse=True)]
+    opened.page.click("#table-everyone th:has-text('client') button")
+    names = opened.column("table-everyone", 1)
+    assert names == [f"client {k}" for k in range(20)]  # numbers as numbers: 2 before 10
+    opened.page.click("#more")
+    assert len(opened.column("table-everyone", 1)) == 30
+
+
+def test_clients_are_found_and_chosen(opened):
+    opened.page.fill("#find", "client 17")
+    assert opened.column("table-everyone", 1) == ["client 17"]
+    opened.page.click("#table-everyone tbody tr")
+    assert "Client client 17" in opened.page.inner_text("#heat-readout")
+    opened.page.fill("#find", "nobody")
+    assert opened.column("table-everyone", 1) == ["No client is like that."]
+
+
+def test_methods_and_seeds_are_chosen(opened):
+    assert opened.page.input_value("#method") == "1"  # MaxFL satisfies more
+    before = places(opened)
+    opened.page.select_option("#method", label="FedAvg")
+    opened.page.wait_for_selector("#everyone-of:has-text('FedAvg')")
+    assert places(opened) != before
+    assert "does not use this weight" in opened.page.inner_text("#weights-hint")
+    opened.page.select_option("#seed", "1")
+    opened.page.wait_for_selector("#everyone-of:has-text('seed 1')")
+    opened.page.check("input[value=unseen]")
+    assert "Round 20: FedAvg" in opened.page.inner_text("#chart-appeal")
+
+
+def test_kept_and_lost_add_up(opened):
+    counts = [int(text) for text in opened.page.locator("#pair-result b").all_inner_texts()]
+    assert sum(counts) == 24
+    opened.page.select_option("#pair-b", label="MaxFL")
+    opened.page.wait_for_selector("#pair-result .empty")
+    assert opened.page.inner_text("#pair-result") == "Choose two methods."
+
+
+def test_heat_map_is_drawn_and_tells(opened):
+    colours = opened.page.evaluate(
+        "(() => { const c = document.getElementById('heat'); const d = c.getContext('2d')"
+        ".getImageData(0, 0, c.width, c.height).data; const s = new Set();"
+        "for (let i = 0; i < d.length; i += 4) s.add([d[i], d[i+1], d[i+2]].join());"
+        "return s.size; })()"
+    )
+    assert colours > 3
+    opened.page.hover("#heat", position={"x": 5, "y": 5})
+    assert "round 0: requirement" in opened.page.inner_text("#heat-readout")
+    opened.page.select_option("#layer", "asked")
+    assert "asked, took part" in opened.page.inner_text("#heat-legend")
+
+
+def test_seven_methods_with_500_clients_over_200_rounds(running, tmp_path):
+    names = ("fedavg", "fedprox", "scaffold", "mwfed", "qffl", "afl", "maxfl")
+    runs = [
+        write_run(tmp_path / name, make_history(500, 200, 10, 100, 0.01 * i, 0), settings_of(name))
+        for i, name in enumerate(names)
+    ]
+    path = write_report(runs, tmp_path / "report", figures=False).folder / "report.html"
+    assert path.stat().st_size < 10e6
+    seconds = []
+    for _ in range(2):  # the better of two: other tests are running
+        began = time.monotonic()
+        page = Page(running, path, 1440)
+        seconds.append(time.monotonic() - began)
+    assert min(seconds) < 3
+    assert page.complaints == []
+    assert len(page.page.query_selector_all("#method option")) == 7
+    page.page.close()

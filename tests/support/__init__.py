@@ -1,0 +1,1 @@
+"""What tests share: oracles, small federations, made runs, Flower clients, a browser."""

@@ -1,0 +1,86 @@
+"""Run folders written without training: the same files, from numbers that are made up."""
+
+import numpy as np
+import pyarrow as pa
+
+from maxfl.core.requirement import Solo, Thresholds
+from maxfl.engine.history import History
+from maxfl.engine.spec import Asked, Evaluation
+from maxfl.runs import tables
+from maxfl.utils.files import write_json, write_whole
+
+
+def make_history(clients, rounds, cohort=4, unseen=0, drift=0.0, seed=0, liars=()):
+    """A history of one configuration; losses wander, ``drift`` pulls them down."""
+    rng = np.random.default_rng(seed)
+    shape = (1, rounds + 1, clients)
+    steps = rng.normal(-drift, 0.05, shape).cumsum(1)
+    loss = np.abs(2.3 + rng.normal(0, 0.3, (1, 1, clients)) + steps).astype(np.float32)
+    bar = rng.uniform(0.5, 2.5, (1, clients)).astype(np.float32)
+    asked = np.argsort(rng.random((1, rounds, clients - unseen)), axis=-1)[..., :cohort]
+    present = np.ones(asked.shape, bool)
+    return History(
+        rounds=np.arange(rounds + 1),
+        is_seen=np.arange(clients) < clients - unseen,
+        evaluation=Evaluation(
+            train_loss=loss,
+            test_loss=loss + 0.1,
+            test_accuracy=np.exp(-loss),
+            willing=loss < bar[:, None],
+            weight=np.full(shape, 0.25, np.float32),
+            personal=(),
+        ),
+        asked=Asked(asked, present, present, np.full(asked.shape, 0.25, np.float32)),
+        solo=Solo(bar, bar, np.exp(-bar)),
+        thresholds=Thresholds(bar, bar),
+        lies=np.isin(np.arange(clients), liars)[None],
+        params=(),
+    )
+
+
+def write_run(folder, history, settings, seed=0, digest="same"):
+    """The files of a finished run, as ``maxfl run`` leaves them, but for the model."""
+    folder.mkdir(parents=True)
+    clients = len(history.is_seen)
+    contents = {
+        "history": tables.history_table(history, [0]),
+        "rounds": tables.rounds_table(history, [0]),
+        "metrics": tables.metrics_table(history, [0], [seed], [{}]),
+        "clients": clients_table(history),
+        "partition": pa.table({
+            "client": np.arange(clients, dtype=np.int32),
+            "label": pa.array([f"label {k % 3}" for k in range(clients)]).dictionary_encode(),
+            "samples": np.full(clients, 7, np.int32),
+            "flipped": np.arange(clients) % 5 == 0,
+        }),
+    }  # fmt: skip
+    for name, table in contents.items():
+        write_whole(folder / f"{name}.parquet", tables.to_parquet(table))
+    config = {"seed": seed, **settings}
+    write_json(folder / "experiment.json", {"config": config, "federation": digest})
+    entry = {"values": {}, "data": "made-up data", "notes": [], "diverged": False,
+             "stalled_from_round": None}  # fmt: skip
+    write_json(
+        folder / "summary.json",
+        {"maxfl": "0", "jax": "0", "device": "none", "rounds": int(history.rounds[-1]),
+         "configurations": [entry]},
+    )  # fmt: skip
+    return folder
+
+
+def clients_table(history):
+    clients = len(history.is_seen)
+    bar = history.thresholds.train[0]
+    return pa.table({
+        "configuration": np.zeros(clients, np.int32), "client": np.arange(clients, dtype=np.int32),
+        "name": [f"client {k}" for k in range(clients)], "seen": history.is_seen,
+        "byzantine": history.lies[0], "train_samples": np.full(clients, 5, np.int32),
+        "test_samples": np.full(clients, 2, np.int32), "requirement": bar, "test_requirement": bar,
+        "solo_train_loss": bar, "solo_test_loss": bar,
+        "solo_test_accuracy": history.solo.test_accuracy[0],
+    })  # fmt: skip
+
+
+def settings_of(name, **more):
+    """Settings of a method, as experiment.json has them."""
+    return {"algorithm": {"name": name, **more}, "training": {"rounds": 3}, "data": {"alpha": 0.5}}
