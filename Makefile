@@ -12,12 +12,12 @@ demo: $(VENV)/installed
 	$(BIN)/maxfl demo --out runs/demo --resume
 
 test: lint
-	$(BIN)/python -m pytest -m "not extras and not processes"
+	$(BIN)/python -m pytest -m "not extras and not processes and not slow"
 
 # What has heavy dependencies, starts several processes or kills them: Flower on loopback, JAX in two
 # processes, federations on disk, trackers, partitioners.
 test-more: $(VENV)/installed-more
-	$(BIN)/python -m pytest --numprocesses=0 -m extras
+	$(BIN)/python -m pytest --numprocesses=0 -m "extras or slow"
 # With the optimisations that users have, and other tests not: equal bits must be equal with them too.
 	XLA_FLAGS= $(BIN)/python -m pytest --numprocesses=0 -m processes
 

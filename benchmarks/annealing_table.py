@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 FIXED = "algorithm.name"
+GROUPS = ("seen", "unseen")
 
 
 def main() -> None:
@@ -27,14 +28,14 @@ def main() -> None:
             point = found.setdefault(tuple(row[n] for n in names), {"seen": [], "unseen": []})
             point[row["clients"]].append(row["value"])
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    figures = [f"{who}_{what}" for who in ("seen", "unseen") for what in ("appeal", "spread")]
-    writer.writerow([*(n.split(".")[-1] for n in names), *figures])
+    headings = [f"{clients}_{what}" for clients in GROUPS for what in ("appeal", "spread")]
+    writer.writerow([*(n.split(".")[-1] for n in names), *headings])
     for point, appeal in sorted(found.items(), key=lambda e: -np.mean(e[1]["seen"])):
-        spread = [f(appeal[who]) for who in ("seen", "unseen") for f in (np.mean, _deviation)]
-        writer.writerow([*point, *(f"{v:.4f}" for v in spread)])
+        figures = [f(appeal[clients]) for clients in GROUPS for f in (np.mean, _std)]
+        writer.writerow([*point, *(f"{v:.4f}" for v in figures)])
 
 
-def _deviation(values: list[float]) -> float:
+def _std(values: list[float]) -> float:
     return float(np.std(values, ddof=1))
 
 

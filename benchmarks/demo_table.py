@@ -8,14 +8,14 @@ from pathlib import Path
 summary = json.loads((Path(sys.argv[1]) / "summary.json").read_text())
 names = list(dict.fromkeys(n for e in summary["configurations"] for n in e["values"]))
 writer = csv.writer(sys.stdout, lineterminator="\n")
-figures = ["seen_appeal", "seen_accuracy", "unseen_appeal", "unseen_accuracy", "solo_accuracy"]
-writer.writerow([*(n.split(".")[-1] for n in names), *figures, "stalled_from_round"])
+headings = ["seen_appeal", "seen_accuracy", "unseen_appeal", "unseen_accuracy", "solo_accuracy"]
+writer.writerow([*(n.split(".")[-1] for n in names), *headings, "stalled_from_round"])
 for entry in summary["configurations"]:
     seen, unseen = entry["seen"], entry["unseen"]
-    numbers = [
+    figures = [
         *(seen["gm_appeal"]["held-out"], seen["test_accuracy"]),
         *(unseen["gm_appeal"]["held-out"], unseen["test_accuracy"]),
         seen["solo_test_accuracy"],
     ]
     chosen = [entry["values"].get(n, "") for n in names]
-    writer.writerow([*chosen, *(f"{v:.3f}" for v in numbers), entry["stalled_from_round"] or ""])
+    writer.writerow([*chosen, *(f"{v:.3f}" for v in figures), entry["stalled_from_round"] or ""])

@@ -1,9 +1,9 @@
 """Milliseconds per round with one device, two devices, and two processes of one device each.
 
 The workload `mlp` of the peers with 10 clients a round: once as one configuration, whose clients
-are spread, and once as two configurations, which are. Every layout runs in processes of its own, in
-turns. A device has a core to itself. The fastest block of all turns counts, which a busy machine
-harms least; the evaluation at its end is measured alone and taken off.
+are spread, and once as two configurations, which are. Every layout runs in new processes, in turns.
+A device has a core to itself. The fastest block of all turns counts, which a busy machine harms
+least; the evaluation at its end is measured alone and taken off.
 
     python benchmarks/devices.py [FILE.json]
 
@@ -47,10 +47,10 @@ def main() -> None:
 
 
 def run(processes: int, devices: int) -> list[float]:
-    """Times by process 0 of so many."""
-    with socket.socket() as door:
-        door.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{door.getsockname()[1]}"
+    """Return the times that process 0 of some measured."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
     environment = {**os.environ, "JAX_NUM_CPU_DEVICES": str(devices)}
     running = [
         subprocess.Popen(
@@ -59,22 +59,23 @@ def run(processes: int, devices: int) -> list[float]:
         )
         for p in range(processes)
     ]  # fmt: skip
-    said = [process.communicate()[0] for process in running]
+    output = [process.communicate()[0] for process in running]
     if any(process.returncode for process in running):
         raise SystemExit(f"a process ended with {[process.returncode for process in running]}")
-    return list(json.loads(said[0].strip().splitlines()[-1]))
+    return list(json.loads(output[0].strip().splitlines()[-1]))
 
 
 def work(address: str, processes: int, process: int) -> None:
-    """One process's part."""
+    """Measure as one of some processes."""
     if processes > 1:
         os.sched_setaffinity(0, {process})
         maxfl.join(address, processes, process)
     task = make("mlp")
     clients, model = federation(task), maxfl.mlp(784, (64, 30), 10)
     training = maxfl.Training(
-        2 * ROUNDS, COHORT, task.steps, task.batch, task.rate, evaluate_every=ROUNDS, block=ROUNDS
-    )
+        2 * ROUNDS, COHORT, task.steps, task.batch, task.rate,
+        evaluate_every=ROUNDS, checkpoint_every=ROUNDS,
+    )  # fmt: skip
     times = []
     for seeds in ([0], [0, 1]):
         simulation = maxfl.Simulation(
@@ -87,7 +88,7 @@ def work(address: str, processes: int, process: int) -> None:
 
 
 def _fastest(simulation: maxfl.Simulation, prepared: Any, state: Any, done: int) -> float:
-    """Seconds of a block, the fastest of some; the first compiles."""
+    """Return the seconds of a block, the fastest of some; the first compiles."""
     taken = []
     for _ in range(BLOCKS):
         began = time.perf_counter()

@@ -26,7 +26,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument("--cohort", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=20)
-    wanted = parser.parse_args()
+    arguments = parser.parse_args()
     with as_file(files("maxfl").joinpath("flower/app_template")) as ready:
         sys.path.insert(0, str(ready))
         from federation import client_app, task
@@ -38,26 +38,26 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as folder:
                 strategy = MaxFL(
                     folder=Path(folder) / "federation",
-                    fraction_train=wanted.cohort / wanted.clients,
-                    fraction_evaluate=wanted.cohort / wanted.clients,
-                    min_available_nodes=wanted.clients,
+                    fraction_train=arguments.cohort / arguments.clients,
+                    fraction_evaluate=arguments.cohort / arguments.clients,
+                    min_available_nodes=arguments.clients,
                 )
 
                 def measure(number: int, arrays: ArrayRecord) -> None:  # noqa: ARG001
                     resident[number] = psutil.Process().memory_info().rss / 2**20
 
                 start = ArrayRecord({n: Array(a) for n, a in task.init().items()})
-                strategy.start(grid, start, num_rounds=wanted.rounds, evaluate_fn=measure)
-                for own in strategy.rounds:
-                    print(f"round {own.number}: {own.counts}")
+                strategy.start(grid, start, num_rounds=arguments.rounds, evaluate_fn=measure)
+                for entry in strategy.rounds:
+                    print(f"round {entry.number}: {entry.counts}")
 
         began = time.monotonic()
         run_simulation(
-            server, client_app.app, wanted.clients,
+            server, client_app.app, arguments.clients,
             backend_config={"client_resources": {"num_cpus": 1, "num_gpus": 0}},
         )  # fmt: skip
     print("RSS of the server's process after each round, MiB:")
-    print(", ".join(f"{number}: {own:.0f}" for number, own in resident.items()))
+    print(", ".join(f"{number}: {size:.0f}" for number, size in resident.items()))
     print(f"{time.monotonic() - began:.0f} s")
 
 

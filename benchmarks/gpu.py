@@ -5,9 +5,8 @@
 The workload `mlp` of the peers: the Fashion-MNIST MLP, 100 clients × 300 samples, 5 a round, 30
 steps of 32. Also memory, as predicted and as used; precisions with a wide model; and what a
 precision does to GM-Appeal: annealed MaxFL on 60 clients with 200 real images each, in five
-clusters. PyTorch is the peers' loop, where
-it is installed beside JAX. Writes benchmarks/results/gpu.json or the file given, which
-docs/performance.md quotes.
+clusters. PyTorch is the peers' loop, where it is installed beside JAX. Writes
+benchmarks/results/gpu.json or the file given, which docs/performance.md quotes.
 """
 
 import json
@@ -27,6 +26,7 @@ import maxfl
 from maxfl.data.assemble import assemble
 from maxfl.data.fashion_mnist import fashion_mnist_12k
 from maxfl.data.partition import clusters
+from maxfl.engine.resources import parallel_configurations
 
 sys.path.append(str(Path(__file__).parent / "peers"))
 from peer_maxfl import federation
@@ -56,30 +56,30 @@ def main() -> None:
     }  # fmt: skip
     file = Path(sys.argv[1]) if len(sys.argv) > 1 else FILE
 
-    def keep(table: str, row: dict[str, Any]) -> None:
+    def write_row(table: str, row: dict[str, Any]) -> None:
         print(row, flush=True)
         found[table].append(row)
         file.write_text(json.dumps(found, indent=1) + "\n")
 
     for row in torch_rounds(task):
-        keep("torch", row)
+        write_row("torch", row)
     for precision, method in MEASURED:
         for size in SIZES:
-            about = {"precision": precision, "method": method, "configurations": size}
+            case = {"precision": precision, "method": method, "configurations": size}
             model = maxfl.with_precision(mlp, precision)  # type: ignore[arg-type]
-            keep("rounds", about | timed(fed, task, model, METHODS[method], size, ROUNDS))
+            write_row("rounds", case | timed(fed, task, model, METHODS[method], size, ROUNDS))
     for precision in PRECISIONS:
         for size in WIDE_SIZES:
-            about = {"precision": precision, "hidden": WIDE, "configurations": size}
+            case = {"precision": precision, "hidden": WIDE, "configurations": size}
             model = maxfl.with_precision(maxfl.mlp(784, WIDE, 10), precision)  # type: ignore[arg-type]
-            keep("wide", about | timed(fed, task, model, METHODS["FedAvg"], size, 20))
+            write_row("wide", case | timed(fed, task, model, METHODS["FedAvg"], size, 20))
     for precision in PRECISIONS:
         model = maxfl.with_precision(mlp, precision)  # type: ignore[arg-type]
-        keep("appeal", {"precision": precision} | appeal(clustered, model))
+        write_row("appeal", {"precision": precision} | appeal(clustered, model))
 
 
 def torch_rounds(task: Task) -> list[dict[str, Any]]:
-    """The peers' loop on the GPU, every way."""
+    """Run the peers' loop on the GPU, in every variant."""
     if find_spec("torch") is None:
         return [{"failed": "PyTorch is not installed here"}]
     found = []
@@ -92,20 +92,22 @@ def torch_rounds(task: Task) -> list[dict[str, Any]]:
             if done.returncode:
                 found.append({"variant": variant, "failed": done.stderr.splitlines()[-1:]})
                 continue
-            said = json.loads(done.stdout.splitlines()[-1])
-            found.append({"variant": variant, "ms_a_round": float(np.median(said["ms"]))})
+            printed = json.loads(done.stdout.splitlines()[-1])
+            found.append({"variant": variant, "ms_a_round": float(np.median(printed["ms"]))})
     return found
 
 
-def timed(fed: Any, task: Task, model: Any, method: Any, size: int, rounds: int) -> dict[str, Any]:
-    """Time and memory of a block of rounds of so many configurations, and of its compilation."""
+def timed(
+    fed: Any, task: Task, model: Any, algorithm: Any, size: int, rounds: int
+) -> dict[str, Any]:
+    """Measure time and memory of a block of rounds of some configurations, and its compilation."""
     # Configurations differ in their rate, as in a search.
     rates = np.geomspace(0.01, 0.1, size)
     training = maxfl.Training(
         2 * rounds, task.cohort, task.steps, task.batch, rates, 1.0, rounds, rounds
     )
     simulation = maxfl.Simulation(
-        fed, model, method, training, requirement=maxfl.fixed(0.5), seed=np.arange(size)
+        fed, model, algorithm, training, requirement=maxfl.fixed(0.5), seed=np.arange(size)
     )
     prepared, state = simulation.prepare(), simulation.start()
 
@@ -119,20 +121,20 @@ def timed(fed: Any, task: Task, model: Any, method: Any, size: int, rounds: int)
     return {
         "ms_a_round": 1000 * float(np.median(seconds)) / rounds / size,
         "first_block_s": first,
-        "at_once": simulation.at_once,
-        "predicted_gib": simulation.predicted_bytes / 2**30,
+        "parallel": parallel_configurations(simulation.session.spec.layout, size),
+        "predicted_gib": simulation.resources.device_bytes / 2**30,
         "peak_so_far_gib": stats.get("peak_bytes_in_use", 0) / 2**30,
     }
 
 
 def clustered_clients() -> maxfl.Federation:
-    """Clients that can't all be satisfied, so that GM-Appeal is neither 0 nor 1."""
+    """Make clients that can't all be satisfied, so that GM-Appeal is neither 0 nor 1."""
     data, rng = fashion_mnist_12k(), np.random.default_rng(0)
     return assemble(data, clusters(data.y, 60, 200, 5, rng), rng)
 
 
 def appeal(fed: Any, model: Any) -> dict[str, Any]:
-    """GM-Appeal and accuracy of annealed MaxFL after 200 rounds: mean and deviation over seeds."""
+    """Measure annealed MaxFL after 200 rounds: means and standard deviations over seeds."""
     training = maxfl.Training(200, 5, 10, 32, 0.005, 10.0, 200, 200)
     history = maxfl.simulate(
         fed, model, maxfl.maxfl_annealed(rounds=200), training, seed=np.arange(SEEDS)

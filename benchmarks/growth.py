@@ -19,7 +19,7 @@ import numpy as np
 
 import maxfl
 from maxfl.core.requirement import Solo
-from maxfl.engine.simulation import Prepared
+from maxfl.engine.trainer import Prepared
 
 FILE = Path(__file__).parent / "results/growth.json"
 SAMPLES, TEST, TURNS, SECONDS = 300, 20, 5, 1.0
@@ -60,35 +60,35 @@ def main() -> None:
         "jax": jax.__version__, "rounds": [],
     }  # fmt: skip
     file = Path(sys.argv[1]) if len(sys.argv) > 1 else FILE
-    for own in dict.fromkeys(rounds):
-        found["rounds"].append(own._asdict() | {"ms": milliseconds(own)})
+    for case in dict.fromkeys(rounds):
+        found["rounds"].append(case._asdict() | {"ms": milliseconds(case)})
         print(found["rounds"][-1], flush=True)
         file.write_text(json.dumps(found, indent=1) + "\n")
 
 
-def milliseconds(own: Round) -> float:
-    """Median time of a round of all configurations; evaluations are taken off, or left in.
+def milliseconds(case: Round) -> float:
+    """Return the median time of a round of all configurations, without evaluations or with them.
 
     As many rounds make a block as last long enough.
     """
-    once = _seconds(own, 1)
+    once = _seconds(case, 1)
     count = max(1, min(100, int(SECONDS / max(once, 1e-3))))
-    return 1000 * _seconds(own, count) / count
+    return 1000 * _seconds(case, count) / count
 
 
-def _seconds(own: Round, count: int) -> float:
-    """Seconds of so many rounds, without what compiling took."""
-    every = 1 if own.evaluated else count
+def _seconds(case: Round, count: int) -> float:
+    """Return the seconds of some rounds, without what compiling took."""
+    every = 1 if case.evaluated else count
     training = maxfl.Training(
-        2 * count, own.cohort, own.steps, 32, np.linspace(0.01, 0.1, own.configurations), 1.0,
+        2 * count, case.cohort, case.steps, 32, np.linspace(0.01, 0.1, case.configurations), 1.0,
         every, count,
     )  # fmt: skip
     simulation = maxfl.Simulation(
-        _federation(own.clients), maxfl.mlp(784, (own.hidden, 30), 10), maxfl.fedavg(), training,
+        _federation(case.clients), maxfl.mlp(784, (case.hidden, 30), 10), maxfl.fedavg(), training,
         requirement=maxfl.fixed(0.5),
     )  # fmt: skip
-    alone = Solo(*np.zeros((3, own.configurations, own.clients), np.float32))
-    prepared, state = Prepared(alone, simulation.demand(alone)), simulation.start()
+    solo = Solo(*np.zeros((3, case.configurations, case.clients), np.float32))
+    prepared, state = Prepared(solo, simulation.requirements(solo)), simulation.start()
 
     def median_of_block(number: int) -> float:
         taken = []
@@ -99,7 +99,7 @@ def _seconds(own: Round, count: int) -> float:
         return float(np.median(taken[1:]))
 
     # The block before the rounds is nothing but an evaluation, as there is at a block's end.
-    return median_of_block(1) - (0.0 if own.evaluated else median_of_block(0))
+    return median_of_block(1) - (0.0 if case.evaluated else median_of_block(0))
 
 
 def _federation(clients: int) -> maxfl.Federation:
@@ -113,8 +113,8 @@ def _federation(clients: int) -> maxfl.Federation:
             np.arange(0, total + 1, each, dtype=np.int32),
         )
 
-    decoding = maxfl.Decoding(np.float32(0), np.float32(1 / 255))
-    return maxfl.Federation(samples(SAMPLES), samples(TEST), clients, 10, decoding)
+    input_scaling = maxfl.InputScaling(np.float32(0), np.float32(1 / 255))
+    return maxfl.Federation(samples(SAMPLES), samples(TEST), clients, 10, input_scaling)
 
 
 if __name__ == "__main__":

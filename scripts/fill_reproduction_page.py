@@ -1,6 +1,6 @@
-"""Fill docs/reproduction.md from the runs that are kept in the package, and draw its figures.
+"""Fill docs/reproduction.md from the reference runs, and draw its figures.
 
-A table stands between `<!-- table: NAME -->` and `<!-- end -->`; NAME is an experiment, `limit`, or
+A table stands between `<!-- table: NAME -->` and `<!-- end -->`; NAME is an exhibit, `limit`, or
 `rates STUDY PART`, the search of a study for each η_l.
 """
 
@@ -10,59 +10,71 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from maxfl.paper.catalogue import EXPERIMENTS
-from maxfl.paper.cluster_limit_study import limit_headings, limit_rows, read_limit
+from maxfl.paper.catalogue import EXHIBITS
+from maxfl.paper.cluster_limit_study import (
+    LIMIT_SUMMARY,
+    limit_headings,
+    limit_rows,
+    read_limit,
+)
 from maxfl.paper.compare import compare
-from maxfl.paper.declare import Experiment
+from maxfl.paper.declare import Exhibit
 from maxfl.paper.plot import draw
-from maxfl.paper.results import Outcome, kept, read
-from maxfl.paper.study import SEARCH
+from maxfl.paper.results import StudyResults, read, reference_run
+from maxfl.paper.study import STUDY_SEARCH
 from maxfl.utils.files import read_json
 
 PAGE = Path(__file__).parent.parent / "docs/reproduction.md"
 
 
 def filled(page: str) -> str:
-    """The page with every table made anew."""
+    """Return the page with every table made anew."""
     pattern = r"(<!-- table: (.+?) -->\n).*?(<!-- end -->)"
     return re.sub(pattern, lambda m: f"{m[1]}\n{table(m[2])}\n{m[3]}", page, flags=re.DOTALL)
 
 
 def table(name: str) -> str:
-    """One table as Markdown."""
+    """Return the table of an exhibit, of the limit or of a search as Markdown."""
     if name == "limit":
-        made = read_json(kept("limit") / "limit.json")
-        rows = limit_rows(read_limit(kept("limit")))
-        return f"{markdown(limit_headings(), rows)}\nOn {made['device']}, JAX {made['jax']}.\n"
+        folder = reference_run("limit")
+        machine, rows = read_json(folder / LIMIT_SUMMARY), limit_rows(read_limit(folder))
+        made = f"On {machine['device']}, JAX {machine['jax']}.\n"
+        return f"{markdown(limit_headings(), rows)}\n{made}"
     if name.startswith("rates "):
         return rates(*name.split()[1:])
-    experiment = EXPERIMENTS[name]
-    outcome = read(kept(experiment.study.name), experiment.study.name)
+    exhibit = EXHIBITS[name]
+    results = reference_results(exhibit)
     parts = []
-    for own in compare(experiment, outcome):
-        rows = [_italic(row) if row[0].startswith(" ") else row for row in own.rows]
-        remarks = "".join(f"- {remark}\n" for remark in own.remarks)
-        parts.append(f"**{own.title}**\n\n{markdown(own.headings, rows)}\n{remarks}")
-    return "\n".join([*parts, _made(experiment, outcome)])
+    for comparison in compare(exhibit, results):
+        rows = [_italic(row) if row[0].startswith(" ") else row for row in comparison.rows]
+        remarks = "".join(f"- {remark}\n" for remark in comparison.remarks)
+        parts.append(f"**{comparison.title}**\n\n{markdown(comparison.headings, rows)}\n{remarks}")
+    return "\n".join([*parts, _made(exhibit, results)])
 
 
-def _made(experiment: Experiment, outcome: Outcome) -> str:
-    """How the runs were made, and what went wrong in some."""
-    about = outcome.about
-    shown = {c.part for c in experiment.columns}
-    lines = [f"- {line}.\n" for line in outcome.troubles(shown)]
-    lines += [f"- Chosen for {part}: {_points(own)}.\n" for part, own in about["chosen"].items()
-              if part in shown and any(own.values())]  # fmt: skip
-    times = about.get("times", {})
+def reference_results(exhibit: Exhibit) -> StudyResults:
+    """Read the reference run that an exhibit shows."""
+    return read(reference_run(exhibit.study.name), exhibit.study.name)
+
+
+def _made(exhibit: Exhibit, results: StudyResults) -> str:
+    """Say how the runs were made, and what went wrong in some."""
+    summary = results.summary
+    parts = {column.part for column in exhibit.columns}
+    lines = [f"- {line}.\n" for line in results.troubles(parts)]
+    lines += [f"- Chosen for {part}: {_points(chosen)}.\n"
+              for part, chosen in summary["chosen"].items()
+              if part in parts and any(chosen.values())]  # fmt: skip
+    times = summary.get("times", {})
     each = "; ".join(f"{parts}: {seconds:.0f} s" for parts, seconds in times.items())
     each = f" ({each})" if len(times) > 1 else ""
-    study = f"the study {experiment.study.name} took {about['seconds']:.0f} s{each}"
-    scale = about["scale"].capitalize()
-    return "".join([*lines, f"\n{scale}; {study} on {about['device']}, JAX {about['jax']}.\n"])
+    study = f"the study {exhibit.study.name} took {summary['seconds']:.0f} s{each}"
+    machine = f"{summary['device']}, JAX {summary['jax']}"
+    return "".join([*lines, f"\n{summary['scale'].capitalize()}; {study} on {machine}.\n"])
 
 
 def _points(chosen: dict[str, dict[str, float]]) -> str:
-    """Every method's point of the grid."""
+    """Return every method's point of the grid."""
     names = [key.rpartition(".")[2] for key in next(iter(chosen.values()))]
     points = (f"{method} {', '.join(map(str, p.values()))}" for method, p in chosen.items())
     return f"({', '.join(names)}) {'; '.join(points)}"
@@ -73,14 +85,14 @@ def _italic(row: list[str]) -> list[str]:
 
 
 def rates(study: str, part: str) -> str:
-    """The best of b and τ for each η_l: validation accuracy and GM-Appeal of the seen clients."""
+    """Return validation accuracy and GM-Appeal of the seen clients, at the best b and τ by η_l."""
     global_of_part = (pc.field("model") == "global") & (pc.field("part") == part)
-    found = pq.read_table(kept(study) / SEARCH).filter(global_of_part)
+    found = pq.read_table(reference_run(study) / STUDY_SEARCH).filter(global_of_part)
     keys = ["method", "training.local_lr", "training.batch_size", "training.local_steps"]
     cells = {}
     for metric in ("test_accuracy", "gm_appeal", "gm_appeal_training"):
-        own = found.filter(pc.field("metric") == metric).group_by(keys)
-        means = own.aggregate([("value", "mean")]).to_pylist()
+        groups = found.filter(pc.field("metric") == metric).group_by(keys)
+        means = groups.aggregate([("value", "mean")]).to_pylist()
         cells[metric] = {tuple(row[key] for key in keys): row["value_mean"] for row in means}
     every = sorted({key[1] for key in cells["gm_appeal"]}, reverse=True)
     rows = []
@@ -92,12 +104,12 @@ def rates(study: str, part: str) -> str:
             shares = (f"{cells[m][best]:.2f}" for m in ("gm_appeal", "gm_appeal_training"))
             row.append(f"{100 * points[best]:.1f}; {', '.join(shares)}")
         rows.append(row)
-    what = "accuracy %; GM-Appeal held-out, training"
-    return markdown([what, *(f"η_l = {rate}" for rate in every)], rows)
+    cell = "accuracy %; GM-Appeal held-out, training"
+    return markdown([cell, *(f"η_l = {rate}" for rate in every)], rows)
 
 
 def markdown(headings: list[str], rows: list[list[str]]) -> str:
-    """A table."""
+    """Return a table as Markdown."""
     lines = [headings, ["---"] * len(headings), *rows]
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
@@ -106,10 +118,10 @@ def main() -> None:
     """Fill the page and draw the figures it shows."""
     page = PAGE.read_text(encoding="utf-8")
     PAGE.write_text(filled(page), encoding="utf-8")
-    for name, experiment in EXPERIMENTS.items():
+    for name, exhibit in EXHIBITS.items():
         path = PAGE.parent / f"reproduction/{name.replace(':', '-')}.png"
         if f"reproduction/{path.name}" in page:
-            draw(experiment, read(kept(experiment.study.name), experiment.study.name), path)
+            draw(exhibit, reference_results(exhibit), path)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Write docs/configuration.md from the settings' own descriptions."""
+"""Write docs/configuration.md from the descriptions of the settings."""
 
 import inspect
 from pathlib import Path
@@ -13,8 +13,8 @@ HEAD = """# Configuration
 A run is a TOML file; `maxfl run FILE` trains it, `--set key=value` changes a setting. Every key has
 a default, so an empty file is a run too. Unknown keys and wrong types are errors; settings that do
 nothing beside the others are pointed at. Another `algorithm.name` on the command line or in a sweep
-drops the numbers that the file gives for its own method; lists of a sweep are not dropped, so give
-methods with different numbers a table `[[sweep]]` each.
+drops the hyper-parameters that the file gives for its method; lists of a sweep are not dropped, so
+give methods with different hyper-parameters a table `[[sweep]]` each.
 
 Data sets and partitions: [data.md](data.md). This page is made by
 `python scripts/make_configuration_page.py`.
@@ -28,31 +28,32 @@ TAIL = """
 A table `[sweep]` holds lists: `maxfl sweep FILE` runs every combination of them. With several
 tables `[[sweep]]`, the combinations of each. `--over "key=[...]"` adds a list on the command line.
 
-Configurations that differ only in numbers (learning rates, a method's numbers, the requirement's
-`multiple` or `loss`, `participation.start` and `.dropout`, and, where `data.seed` is given, `seed`)
-run together as one compiled program. Others run one after another, and so do those of a federation
-on disk.
+Configurations that differ only in numbers (learning rates, a method's hyper-parameters, the
+requirement's `multiple` or `loss`, `participation.start_round` and `.client_dropout`, and, where
+`data.seed` is given, `seed`) run together as one compiled program. Others run one after another,
+and so do those of a federation on disk.
 
 Examples: [opt-out.toml](../examples/opt-out.toml), [clusters.toml](../examples/clusters.toml),
 [sweep.toml](../examples/sweep.toml), [own-data.toml](../examples/own-data.toml),
-[liars.toml](../examples/liars.toml), [tweets-stand-in.toml](../examples/tweets-stand-in.toml),
-[large.toml](../examples/large.toml), and the demo itself, [demo.toml](../src/maxfl/cli/demo.toml).
+[byzantine.toml](../examples/byzantine.toml),
+[tweets-stand-in.toml](../examples/tweets-stand-in.toml), [large.toml](../examples/large.toml), and
+the demo itself, [demo.toml](../src/maxfl/cli/demo.toml).
 """
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     rows = []
     for name, field in RunConfig.model_fields.items():
         section = field.annotation
         if inspect.isclass(section) and hasattr(section, "model_fields"):
-            rows += [_row(f"{name}.{key}", own) for key, own in section.model_fields.items()]
+            rows += [_row(f"{name}.{k}", setting) for k, setting in section.model_fields.items()]
         else:
             rows.append(_row(name, field))
-    for method, factory in ALGORITHMS.items():
+    for algorithm, factory in ALGORITHMS.items():
         lines = dict(_arguments(inspect.getdoc(factory) or ""))
         for key, parameter in inspect.signature(factory).parameters.items():
-            meaning = f"{method}: {lines[key]}"
+            meaning = f"{algorithm}: {lines[key]}"
             rows.append(f"| `algorithm.{key}` | `{parameter.default}` | {meaning} |")
     return HEAD + "\n".join(rows) + "\n" + TAIL
 
@@ -61,15 +62,15 @@ def _row(key: str, field: Any) -> str:
     default = field.default
     if isinstance(default, tuple):
         default = list(default)
-    shown = "" if default is None else f"`{default!r}`".replace("'", '"')
+    value = "" if default is None else f"`{default!r}`".replace("'", '"')
     choices = getattr(field.annotation, "__args__", ())
     words = [f'`"{c}"`' for c in choices if isinstance(c, str)]
     meaning = field.description + (f" ({', '.join(words)})" if words else "")
-    return f"| `{key}` | {shown} | {meaning} |"
+    return f"| `{key}` | {value} | {meaning} |"
 
 
 def _arguments(docstring: str) -> list[tuple[str, str]]:
-    """(name, meaning) from the Args section of a docstring."""
+    """Return (name, meaning) from the Args section of a docstring."""
     _, _, section = docstring.partition("Args:\n")
     pairs = []
     for line in section.splitlines():

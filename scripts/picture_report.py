@@ -14,7 +14,7 @@ PICTURE = Path(__file__).parent.parent / "docs/report.png"
 
 
 def main() -> None:
-    """Open the page and keep the part about single clients."""
+    """Open the page and take the part about single clients."""
     with sync_playwright() as driver:
         browser = driver.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]

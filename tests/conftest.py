@@ -1,4 +1,4 @@
-"""Two CPU devices and a compilation cache for all tests; a small federation to train."""
+"""Two CPU devices and a compilation cache for all tests; a bound on the programs they compile."""
 
 import os
 from pathlib import Path
@@ -6,34 +6,69 @@ from pathlib import Path
 import jax
 import pytest
 
-import maxfl
-from support.federations import CLASSES, FEATURES, make_clients
+from support import small as shared
+from support.block_programs import BLOCKS, MOST
 
-# Nearly all of the tests' time is compilation: machine code without LLVM's optimisations takes a
-# third less of it. Read when the first program is compiled; commands that tests start inherit it.
-# `make test-more` sets it to nothing for tests that compare bits.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+# Nearly all of the tests' time is compilation. Machine code without LLVM's optimisations, made by
+# XLA's old emitters, takes two fifths of the CPU time to compile. Read when the first program is
+# compiled; commands that tests start inherit it. `make test-more` sets it to nothing for tests that
+# compare bits.
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false "
+    "--xla_cpu_parallel_codegen_split_count=1",
+)
+CACHE = os.environ.setdefault(
+    "JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent.parent / ".cache/jax")
+)
 jax.config.update("jax_num_cpu_devices", 2)
-jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parent.parent / ".cache/jax"))
+jax.config.update("jax_compilation_cache_dir", CACHE)
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 
 @pytest.fixture(scope="session")
 def small():
     """Eight clients of unequal size, two of them unseen."""
-    sizes = [5, 1, 40, 17, 8, 30, 12, 9]
-    return maxfl.Federation.from_clients(
-        make_clients(sizes), make_clients(sizes[::-1], 1), unseen=2
-    )
+    return shared.SMALL
 
 
 @pytest.fixture(scope="session")
 def small_model():
     """An MLP without dropout, so that the oracle can follow it."""
-    return maxfl.mlp(FEATURES, (6, 5), CLASSES, dropout=0.0)
+    return shared.MODEL
 
 
 @pytest.fixture
 def own_cache(tmp_path, monkeypatch):
-    """A user's cache of its own, so that a test unpacks and downloads afresh."""
+    """A user's cache for this test alone, so that it unpacks and downloads afresh."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def pytest_configure():
+    BLOCKS.listen()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    BLOCKS.keys.update(getattr(node, "workeroutput", {}).get("blocks", ()))
+
+
+def pytest_sessionfinish(session, exitstatus):
+    config = session.config
+    if hasattr(config, "workeroutput"):  # a worker of xdist
+        config.workeroutput["blocks"] = sorted(BLOCKS.keys)
+    elif exitstatus == pytest.ExitCode.OK and _too_many(config):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    terminalreporter.write_line(f"{len(BLOCKS.keys)} programs of blocks of rounds")
+    if _too_many(config):
+        words = f"FAILED: expected at most {MOST}; share what tests/support/small.py has"
+        terminalreporter.write_line(words, red=True)
+
+
+def _too_many(config):
+    """Tell whether a full run, of no chosen files or names, compiles too many programs."""
+    is_full = not config.option.file_or_dir and not config.option.keyword
+    return is_full and len(BLOCKS.keys) > MOST

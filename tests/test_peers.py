@@ -40,7 +40,7 @@ def made(model, evaluated=True, sizes=(9, 4, 6)):
 @pytest.mark.parametrize("model", SHAPES)
 def test_gradients_by_hand_are_those_of_jax(model):
     task = made(model)
-    x, y = task.decode(task.train.x), task.train.y
+    x, y = task.scale_inputs(task.train.x), task.train.y
 
     def loss(params):
         logits = jax_model.apply(model, 0.0, params, x)
@@ -53,32 +53,33 @@ def test_gradients_by_hand_are_those_of_jax(model):
         np.testing.assert_allclose(a, b, atol=2e-6)
 
 
-def test_a_peer_is_held_to_what_it_trained_and_saw(tmp_path):
+def test_a_peer_is_held_to_what_it_trained_and_evaluated(tmp_path):
     tasks.write(made("mlp"), tmp_path / "task")
     task = tasks.read(tmp_path / "task")
     loops = pool.Pool(task, 1, numpy_model.Loop)
     assert len(tasks.timed(task, loops.one_round)) == task.rounds
     save = partial(np.savez, tmp_path / "out.npz")
-    save(*loops.params(), seen=loops.seen())
+    save(*loops.params(), evaluation=loops.evaluation())
     assert check.check(task, tmp_path / "out.npz") == pytest.approx(
         check.mean_loss(task, loops.params())
     )
-    save(*loops.params(), seen=loops.seen() + np.float32(0.01))
+    save(*loops.params(), evaluation=loops.evaluation() + np.float32(0.01))
     with pytest.raises(check.WrongError, match=r"evaluation is off by up to 0\.01"):
         check.check(task, tmp_path / "out.npz")
     for split, measure in ((0, 0), (0, 1), (1, 0), (1, 1)):
-        seen = loops.seen()
-        seen[split, measure, 1] = np.nan
-        save(*loops.params(), seen=seen)
+        evaluation = loops.evaluation()
+        evaluation[split, measure, 1] = np.nan
+        save(*loops.params(), evaluation=evaluation)
         with pytest.raises(check.WrongError, match="off by up to nan"):
             check.check(task, tmp_path / "out.npz")
-    seen[1], seen[0, 1] = loops.seen()[1], np.nan  # no accuracy on training data at all
-    save(*loops.params(), seen=seen)
+    evaluation[1] = loops.evaluation()[1]
+    evaluation[0, 1] = np.nan  # no accuracy on training data at all
+    save(*loops.params(), evaluation=evaluation)
     check.check(task, tmp_path / "out.npz")
-    save(*task.start, seen=loops.seen())
+    save(*task.start, evaluation=loops.evaluation())
     with pytest.raises(check.WrongError, match="it trained to a loss of"):
         check.check(task, tmp_path / "out.npz")
-    save(seen=loops.seen())
+    save(evaluation=loops.evaluation())
     with pytest.raises(check.WrongError, match="no parameters"):
         check.check(task, tmp_path / "out.npz")
 
@@ -97,7 +98,7 @@ def test_the_performance_page_shows_the_run_that_is_kept():
     page = (ROOT / "docs/performance.md").read_text(encoding="utf-8")
     assert table.filled(page, results) == page
     assert not results["partial"]
-    for own in results["workloads"].values():
-        if "missing" not in own:
-            ours = own["peers"]["maxfl"]
+    for workload in results["workloads"].values():
+        if "missing" not in workload:
+            ours = workload["peers"]["maxfl"]
             assert f"| {ours['ms']:.1f} (1.00) |" in page

@@ -18,10 +18,10 @@ PACKAGES = {
 
 
 def python(name: str, folder: Path) -> Path:
-    """The interpreter of an environment, made now if it is not there or has other packages."""
-    place, wanted = folder / name, "\n".join(PACKAGES[name])
+    """Return the interpreter of an environment, made now if it is missing or has other packages."""
+    place, packages = folder / name, "\n".join(PACKAGES[name])
     mark, found = place / "packages.txt", place / "bin" / "python"
-    if not mark.exists() or mark.read_text() != wanted:
+    if not mark.exists() or mark.read_text() != packages:
         make = [sys.executable, "-m", "venv", "--clear", str(place)]
         install = [str(found), "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
                    "--no-compile", *PACKAGES[name]]  # fmt: skip
@@ -29,10 +29,10 @@ def python(name: str, folder: Path) -> Path:
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
                 raise OSError(last_line(done.stderr or done.stdout))
-        mark.write_text(wanted)
+        mark.write_text(packages)
     return found
 
 
 def last_line(text: str) -> str:
-    """What a failed process said last."""
+    """Return what a failed process said last."""
     return (text.strip().splitlines() or ["no message"])[-1][:200]

@@ -1,4 +1,4 @@
-"""Floating-point operations of a workload, by formula: matrix products and convolutions alone."""
+"""Floating-point operations of a workload's matrix multiplications and convolutions, by formula."""
 
 import math
 
@@ -8,7 +8,7 @@ SIDE = 28
 
 
 def products(start: list[Floats]) -> list[int]:
-    """Multiplications of each layer for one sample; 3 × 3 convolutions are pooled 2 × 2."""
+    """Count multiplications of each layer for one sample; 3 × 3 convolutions are pooled 2 × 2."""
     side, found = SIDE, []
     for weight in start[::2]:
         if weight.ndim == 4:
@@ -21,17 +21,17 @@ def products(start: list[Floats]) -> list[int]:
 
 
 def training(task: Task) -> int:
-    """Of a round: forwards, and the gradients by weights and by all inputs but the first."""
+    """Count those of a round: forwards, gradients by weights and by all inputs but the first."""
     each = products(task.start)
     return 2 * (3 * sum(each) - each[0]) * task.batch * task.steps * task.cohort
 
 
 def evaluation(task: Task) -> int:
-    """Of one look of all clients at the model."""
+    """Count those of one evaluation of all clients."""
     samples = len(task.train.y) + len(task.test.y)
     return 2 * sum(products(task.start)) * samples
 
 
 def peak(seconds: float, side: int) -> float:
-    """Gflop/s of a product of two square matrices."""
+    """Return Gflop/s of a multiplication of two square matrices."""
     return 2 * math.pow(side, 3) / seconds / 1e9

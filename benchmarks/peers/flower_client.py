@@ -1,4 +1,4 @@
-"""The client of Flower's simulation, in a file of its own since Ray's workers import it."""
+"""The client of Flower's simulation, in a separate file since Ray's workers import it."""
 
 import functools
 import os
@@ -11,12 +11,12 @@ from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordD
 from flwr.clientapp import ClientApp
 from task import Floats, Task
 
-SEEN = "seen"
+EVALUATION = "evaluation"
 WEIGHT = "num-examples"
 
 
 def client_app(folder: str) -> ClientApp:
-    """The clients of a task; samples are mapped once in each of Ray's workers."""
+    """Return the clients of a task; samples are mapped once in each of Ray's workers."""
     app = ClientApp()
 
     @app.train()
@@ -33,12 +33,12 @@ def client_app(folder: str) -> ClientApp:
     def evaluate(message: Message, context: Context) -> Message:
         task, _ = _loaded(folder)
         client = int(context.node_config["partition-id"])
-        params, seen = _params(message), []
+        params, evaluation = _params(message), []
         for samples in (task.train, task.test):
             rows = slice(*(int(n) for n in samples.offsets[client : client + 2]))
             found = numpy_model.evaluate(task, params, samples.x[rows], samples.y[rows])
-            seen += [float(values.mean()) for values in found]
-        metrics = MetricRecord({WEIGHT: 1, "client": client, SEEN: seen})
+            evaluation += [float(values.mean()) for values in found]
+        metrics = MetricRecord({WEIGHT: 1, "client": client, EVALUATION: evaluation})
         return Message(RecordDict({"metrics": metrics}), reply_to=message)
 
     return app

@@ -10,12 +10,12 @@ CHUNK = 64
 
 
 def apply(model: str, dropout: float, params: Any, x: Array, key: Array | None = None) -> Array:
-    """Logits of inputs [n, 28, 28]; a key turns dropout on."""
+    """Compute logits of inputs [n, 28, 28]; a key turns dropout on."""
     return {"mlp": mlp, "cnn": cnn}[model](dropout, params, x, key)
 
 
 def mlp(dropout: float, params: Any, x: Array, key: Array | None = None) -> Array:
-    """Dense layers with ReLU, and dropout after the first."""
+    """Apply dense layers with ReLU, and dropout after the first."""
     h = x.reshape(len(x), -1)
     for i in range(0, len(params) - 2, 2):
         h = jax.nn.relu(h @ params[i] + params[i + 1])
@@ -24,7 +24,7 @@ def mlp(dropout: float, params: Any, x: Array, key: Array | None = None) -> Arra
 
 
 def cnn(dropout: float, params: Any, x: Array, key: Array | None = None) -> Array:
-    """Two convolutions with pooling, a dense layer with dropout, and the output.
+    """Apply two convolutions with pooling, a dense layer with dropout, and the output.
 
     Many images go through in chunks: the windows of all would leave the cache.
     """
@@ -42,7 +42,7 @@ def cnn(dropout: float, params: Any, x: Array, key: Array | None = None) -> Arra
 
 
 def _convolve(x: Array, weight: Array) -> Array:
-    """3 × 3, as one product of all windows: on a CPU, XLA's own takes several times as long."""
+    """Convolve 3 × 3 by one matrix multiplication: on a CPU, XLA's convolution is much slower."""
     height, width = x.shape[1] - 2, x.shape[2] - 2
     windows = [x[:, i : i + height, j : j + width] for i in range(3) for j in range(3)]
     patches = jnp.concatenate(windows, axis=-1)
@@ -50,7 +50,7 @@ def _convolve(x: Array, weight: Array) -> Array:
 
 
 def _pool(h: Array) -> Array:
-    """2 × 2 max-pooling; rows and columns left over are dropped."""
+    """Apply 2 × 2 max-pooling; rows and columns left over are dropped."""
     n, height, width, channels = h.shape
     h = h[:, : height // 2 * 2, : width // 2 * 2]
     return h.reshape(n, height // 2, 2, width // 2, 2, channels).max((2, 4))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from task import Floats, Task
 
 CHUNK = 2048
-"""Samples of a product when a model is evaluated."""
+"""Samples at once when a model is evaluated."""
 CNN_CHUNK = 100
 
 
@@ -20,38 +20,38 @@ class Loop:
         self.task, self.rng = task, np.random.default_rng(os.getpid())
 
     def train(self, params: Floats, client: int) -> Floats:
-        """Parameters after τ steps."""
-        own = params.copy()
-        train(self.task, self.rng, pool.unflat(own, self.task.start), client)
-        return own
+        """Return parameters after τ steps."""
+        trained = params.copy()
+        train(self.task, self.rng, pool.unflat(trained, self.task.start), client)
+        return trained
 
     def evaluate(self, params: Floats, split: int, rows: slice) -> tuple[Floats, Floats]:
-        """Loss and correctness of samples."""
+        """Compute loss and correctness of samples."""
         samples = (self.task.train, self.task.test)[split]
-        own = pool.unflat(params, self.task.start)
-        return evaluate(self.task, own, samples.x[rows], samples.y[rows])
+        layers = pool.unflat(params, self.task.start)
+        return evaluate(self.task, layers, samples.x[rows], samples.y[rows])
 
 
 def train(task: Task, rng: np.random.Generator, params: list[Floats], client: int) -> None:
-    """τ steps of SGD on a client's samples, in place."""
+    """Take τ steps of SGD on a client's samples, in place."""
     start, end = task.train.offsets[client : client + 2]
     step = {"mlp": mlp_gradient, "cnn": cnn_gradient}[task.model]
     rate = np.float32(task.rate)
     for rows in rng.integers(start, end, (task.steps, task.batch)):
-        x, y = task.decode(task.train.x[rows]), task.train.y[rows]
+        x, y = task.scale_inputs(task.train.x[rows]), task.train.y[rows]
         for p, g in zip(params, step(params, x, y, task.dropout, rng), strict=True):
-            g *= rate  # in place: new memory for every product would cost as much as the product
+            g *= rate  # in place: new memory would cost as much as the matrix multiplication
             p -= g
 
 
 def evaluate(
     task: Task, params: list[Floats], x: NDArray[Any], y: NDArray[np.int32]
 ) -> tuple[Floats, Floats]:
-    """Loss and correctness of each sample, float32[n] each."""
+    """Compute loss and correctness of each sample, float32[n] each."""
     forward, chunk = {"mlp": (mlp, CHUNK), "cnn": (cnn, CNN_CHUNK)}[task.model]
     losses, hits = [], []
     for i in range(0, len(y), chunk):
-        logits, labels = forward(params, task.decode(x[i : i + chunk])), y[i : i + chunk]
+        logits, labels = forward(params, task.scale_inputs(x[i : i + chunk])), y[i : i + chunk]
         top = logits.max(1)
         losses.append(np.log(np.exp(logits - top[:, None]).sum(1)) + top
                       - logits[np.arange(len(labels)), labels])  # fmt: skip
@@ -60,7 +60,7 @@ def evaluate(
 
 
 def mlp(params: list[Floats], x: Floats) -> Floats:
-    """Logits of inputs [n, 28, 28]."""
+    """Compute logits of inputs [n, 28, 28]."""
     h = x.reshape(len(x), -1)
     for i in range(0, len(params) - 2, 2):
         h = h @ params[i]
@@ -72,7 +72,7 @@ def mlp(params: list[Floats], x: Floats) -> Floats:
 def mlp_gradient(
     params: list[Floats], x: Floats, y: NDArray[np.int32], dropout: float, rng: np.random.Generator
 ) -> list[Floats]:
-    """Gradient of the mean loss, with dropout after the first hidden layer."""
+    """Compute the gradient of the mean loss, with dropout after the first hidden layer."""
     layers = [x.reshape(len(x), -1)]
     mask = _mask(rng, (len(x), params[0].shape[1]), dropout)
     for i in range(0, len(params) - 2, 2):
@@ -95,7 +95,7 @@ def mlp_gradient(
 
 
 def cnn(params: list[Floats], x: Floats) -> Floats:
-    """Logits of images [n, 28, 28]."""
+    """Compute logits of images [n, 28, 28]."""
     w1, b1, w2, b2, w3, b3, w4, b4 = params
     h = _convolve(x[..., None], w1, b1).pooled
     h = _convolve(h, w2, b2).pooled
@@ -106,7 +106,7 @@ def cnn(params: list[Floats], x: Floats) -> Floats:
 def cnn_gradient(
     params: list[Floats], x: Floats, y: NDArray[np.int32], dropout: float, rng: np.random.Generator
 ) -> list[Floats]:
-    """Gradient of the mean loss, with dropout after the dense layer of 128."""
+    """Compute the gradient of the mean loss, with dropout after the dense layer of 128."""
     w1, b1, w2, b2, w3, b3, w4, b4 = params
     first = _convolve(x[..., None], w1, b1)
     second = _convolve(first.pooled, w2, b2)
@@ -154,13 +154,13 @@ def _convolve(x: Floats, weight: Floats, bias: Floats) -> Convolved:
 
 
 def _quarters(full: Floats) -> list[Floats]:
-    """The four places of each 2 × 2 window, views [n, height // 2, width // 2, outputs]."""
+    """Return the four places of each 2 × 2 window, views [n, height // 2, width // 2, outputs]."""
     height, width = (size // 2 * 2 for size in full.shape[1:3])
     return [full[:, i:height:2, j:width:2] for i in (0, 1) for j in (0, 1)]
 
 
 def _unpool(layer: Convolved, back: Floats) -> Floats:
-    """From the gradient of the pooled values to that of the product, [n · height · width, outputs].
+    """Return the gradient before the pooling, given that after it: [n · height · width, outputs].
 
     The first of equal values takes it; where ReLU gave zero, nobody does.
     """
@@ -185,13 +185,13 @@ def _unpatch(patches: Floats, shape: tuple[int, ...]) -> Floats:
 
 
 def _mask(rng: np.random.Generator, shape: tuple[int, int], dropout: float) -> Floats:
-    """0 for a dropped unit, 1/(1 − dropout) for others."""
-    kept = rng.random(shape, np.float32) >= dropout
-    return kept * np.float32(1 / (1 - dropout))
+    """Draw 0 for a dropped unit, 1/(1 − dropout) for others."""
+    stays = rng.random(shape, np.float32) >= dropout
+    return stays * np.float32(1 / (1 - dropout))
 
 
 def _error(logits: Floats, y: NDArray[np.int32]) -> Floats:
-    """Gradient of the mean cross-entropy by the logits."""
+    """Compute the gradient of the mean cross-entropy by the logits."""
     p = np.exp(logits - logits.max(1, keepdims=True))
     p /= p.sum(1, keepdims=True)
     p[np.arange(len(y)), y] -= 1

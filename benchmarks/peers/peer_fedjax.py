@@ -1,4 +1,4 @@
-"""FedJAX: its own federated averaging and evaluator, with its two backends for clients.
+"""FedJAX: its federated averaging and evaluator, with its two backends for clients.
 
 `jit` has one client after another, a call for every step; `pmap` one client on each core.
 """
@@ -22,15 +22,15 @@ import jax_model
 import numpy as np
 from fedjax.algorithms import fed_avg
 
-EVALUATED = 512
-"""Samples of a product when a client is evaluated; the last batch is padded to a power of two."""
+EVAL_BATCH = 512
+"""Samples at once when a client is evaluated; the last batch is padded to a power of two."""
 BUCKETS = 6
 
 
 def run(task: Task, variant: str, device: str) -> Outcome:  # noqa: ARG001
-    """All rounds."""
+    """Run all rounds."""
     fedjax.set_for_each_client_backend(variant)
-    task = task.decoded()
+    task = task.with_scaled_inputs()
     model = _model(task)
     train, test = _clients(task.train), _clients(task.test)
     algorithm = fed_avg.federated_averaging(
@@ -44,19 +44,22 @@ def run(task: Task, variant: str, device: str) -> Outcome:  # noqa: ARG001
     evaluator = fedjax.ModelEvaluator(model)
     state = algorithm.init([jnp.array(p) for p in task.start])
     key = jax.random.PRNGKey(0)
-    seen: Floats | None = None
+    evaluation: Floats | None = None
 
     def one_round(cohort: np.ndarray) -> None:
-        nonlocal state, key, seen
+        nonlocal state, key, evaluation
         key, *keys = jax.random.split(key, 1 + len(cohort))
-        clients = [(int(k), train[k], own) for k, own in zip(cohort, keys, strict=True)]
+        clients = [
+            (int(k), train[k], client_key) for k, client_key in zip(cohort, keys, strict=True)
+        ]
         state, _ = algorithm.apply(state, clients)
         if task.evaluated:
-            seen = np.stack([_evaluate(evaluator, state.params, own) for own in (train, test)])
+            splits = (train, test)
+            evaluation = np.stack([_evaluate(evaluator, state.params, s) for s in splits])
         jax.block_until_ready(state.params)
 
     ms = timed(task, one_round)
-    return Outcome(ms, [np.array(p) for p in state.params], seen)
+    return Outcome(ms, [np.array(p) for p in state.params], evaluation)
 
 
 def _model(task: Task) -> fedjax.Model:
@@ -83,10 +86,10 @@ def _clients(samples: Samples) -> list[fedjax.ClientDataset]:
 def _evaluate(
     evaluator: fedjax.ModelEvaluator, params: list[jax.Array], clients: list[fedjax.ClientDataset]
 ) -> Floats:
-    """Loss and accuracy of every client, float32[2, K]; fetched once all are on their way."""
+    """Compute loss and accuracy of every client, float32[2, K]; fetched once all are queued."""
     batches = [
-        (k, own.padded_batch(batch_size=EVALUATED, num_batch_size_buckets=BUCKETS))
-        for k, own in enumerate(clients)
+        (k, client.padded_batch(batch_size=EVAL_BATCH, num_batch_size_buckets=BUCKETS))
+        for k, client in enumerate(clients)
     ]
     found = dict(evaluator.evaluate_global_params(params, batches))
     return np.array(

@@ -17,38 +17,38 @@ from importlib.metadata import version
 
 import numpy as np
 import numpy_model
-from flower_client import SEEN, WEIGHT, client_app, record
+from flower_client import EVALUATION, WEIGHT, client_app, record
 from flwr.app import ArrayRecord, Context, Message
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 from flwr.simulation import run_simulation
 from task import Floats, Outcome, Task, cores, main
 
-# For Ray's workers: where the client is, and one BLAS thread each. This process has read it before
-# and keeps all.
+# For Ray's workers: where the client is, and one BLAS thread each. This process has read it before,
+# and so has threads on all cores.
 os.environ |= {"PYTHONPATH": str(Path(__file__).parent), "OPENBLAS_NUM_THREADS": "1"}
 
 
 class Strategy(FedAvg):
-    """FedAvg that keeps what each client replied to an evaluation."""
+    """FedAvg that stores what each client replied to an evaluation."""
 
-    seen: Floats
+    evaluation: Floats
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> None:  # noqa: ARG002
-        """Replies by client, float32[2, 2, K]."""
+        """Store the replies by client, float32[2, 2, K]."""
         for reply in replies:
             metrics = reply.content["metrics"]
-            self.seen[:, :, int(metrics["client"])] = np.reshape(metrics[SEEN], (2, 2))
+            self.evaluation[:, :, int(metrics["client"])] = np.reshape(metrics[EVALUATION], (2, 2))
 
 
 def run(task: Task, variant: str, device: str) -> Outcome:  # noqa: ARG001
-    """All rounds."""
+    """Run all rounds."""
     logging.getLogger("flwr").setLevel(logging.ERROR)
     folder = str(Path(sys.argv[1]).resolve())
     rounds = task.warm + task.rounds
     by_clients = task.evaluated and variant == "clients evaluate"
     by_server = task.evaluated and not by_clients
-    ready = task.decoded() if by_server else task
+    ready = task.with_scaled_inputs() if by_server else task
     server, times, found = ServerApp(), [], {}
     strategy = Strategy(
         fraction_train=task.cohort / task.clients, min_train_nodes=task.cohort,
@@ -56,12 +56,12 @@ def run(task: Task, variant: str, device: str) -> Outcome:  # noqa: ARG001
         min_evaluate_nodes=task.clients if by_clients else 0,
         min_available_nodes=task.clients, weighted_by_key=WEIGHT,
     )  # fmt: skip
-    strategy.seen = np.zeros((2, 2, task.clients), np.float32)
+    strategy.evaluation = np.zeros((2, 2, task.clients), np.float32)
 
     def after_round(number: int, arrays: ArrayRecord) -> None:
-        """Flower calls this before the first round and after each."""
+        """Note the time; Flower calls this before the first round and after each."""
         if by_server and number:
-            strategy.seen = _evaluate_all(ready, arrays.to_numpy_ndarrays())
+            strategy.evaluation = _evaluate_all(ready, arrays.to_numpy_ndarrays())
         times.append(time.perf_counter())
 
     @server.main()
@@ -77,11 +77,11 @@ def run(task: Task, variant: str, device: str) -> Outcome:  # noqa: ARG001
     )  # fmt: skip
     ms = list(np.diff(times)[task.warm :] * 1000)
     params = found["result"].arrays.to_numpy_ndarrays()
-    return Outcome(ms, params, strategy.seen if task.evaluated else None)
+    return Outcome(ms, params, strategy.evaluation if task.evaluated else None)
 
 
 def _evaluate_all(task: Task, params: list[Floats]) -> Floats:
-    """What every client would see, float32[2, 2, K], in one pass."""
+    """Evaluate every client, float32[2, 2, K], in one pass."""
     return np.stack([
         np.add.reduceat(np.stack(numpy_model.evaluate(task, params, s.x, s.y)), s.offsets[:-1], 1)
         / s.sizes

@@ -12,7 +12,7 @@ from task import Floats, Outcome, Task, main
 
 import maxfl
 from maxfl.core.requirement import Solo
-from maxfl.engine.simulation import Prepared
+from maxfl.engine.trainer import Prepared
 
 REPEATS, ENOUGH = 3, 20.0
 """Times that the rounds are repeated, unless so many seconds have gone."""
@@ -20,7 +20,7 @@ METHODS = {"FedAvg": partial(maxfl.fedavg, by_size=1.0), "MaxFL": maxfl.maxfl}
 
 
 def run(task: Task, variant: str, device: str) -> Outcome:  # noqa: ARG001
-    """All rounds as one block of the program, several times; the first compiles it.
+    """Run all rounds as one block of the program, several times; the first compiles it.
 
     Where no evaluation is asked for, the one that ends a block is measured alone, and its median is
     taken off: the block before the rounds is nothing else.
@@ -28,37 +28,37 @@ def run(task: Task, variant: str, device: str) -> Outcome:  # noqa: ARG001
     maxfl.use_all_cores()
     if variant == "compile":
         return _compile(task)
-    made = _simulation(task, METHODS[variant]())
-    alone = Solo(*np.zeros((3, 1, task.clients), np.float32))
-    prepared = Prepared(alone, made.demand(alone))
-    state = made.start()
+    simulation = _simulation(task, METHODS[variant]())
+    solo = Solo(*np.zeros((3, 1, task.clients), np.float32))
+    prepared = Prepared(solo, simulation.requirements(solo))
+    state = simulation.start()
     params = jax.tree.unflatten(
         jax.tree.structure(state.server.params), [p[None] for p in task.start]
     )
     state = state._replace(server=state.server._replace(params=params))
 
     def block(number: int) -> tuple[float, Any]:
-        """Milliseconds of a block from the start on, and what it gave."""
+        """Return the milliseconds of a block from the start on, and what it gave."""
         began = time.perf_counter()
-        found = jax.block_until_ready(next(made.blocks(prepared, state, done=number)))
+        found = jax.block_until_ready(next(simulation.blocks(prepared, state, done=number)))
         return (time.perf_counter() - began) * 1000, found
 
     rounds = task.warm + task.rounds
-    whole, looks, began = [], [], time.perf_counter()
+    whole, evaluations, began = [], [], time.perf_counter()
     while len(whole) < 2 or (len(whole) <= REPEATS and time.perf_counter() - began < ENOUGH):
-        looks.append(0.0 if task.evaluated else block(0)[0])
+        evaluations.append(0.0 if task.evaluated else block(0)[0])
         taken, (trained, last) = block(1)
         whole.append(taken)
-    look = float(np.median(looks[1:]))
-    ms = [(taken - look) / rounds for taken in whole[1:]]
+    evaluating = float(np.median(evaluations[1:]))
+    ms = [(taken - evaluating) / rounds for taken in whole[1:]]
     trained_params = [np.array(p[0]) for p in jax.tree.leaves(trained.server.params)]
-    seen = _seen(last.evaluation) if task.evaluated else None
-    more = {} if task.evaluated else {"evaluation_ms": [round(v, 3) for v in looks[1:]]}
-    return Outcome(ms, trained_params, seen, more)
+    evaluation = _evaluation(last.evaluation) if task.evaluated else None
+    more = {} if task.evaluated else {"evaluation_ms": [round(v, 3) for v in evaluations[1:]]}
+    return Outcome(ms, trained_params, evaluation, more)
 
 
-def _simulation(task: Task, method: maxfl.Algorithm) -> maxfl.Simulation:
-    """The task as a simulation of twice its rounds: block 1 has as many as the task."""
+def _simulation(task: Task, algorithm: maxfl.Algorithm) -> maxfl.Simulation:
+    """Return the task as a simulation of twice its rounds: block 1 has as many as the task."""
     rounds = task.warm + task.rounds
     every = 1 if task.evaluated else rounds
     training = maxfl.Training(
@@ -66,18 +66,18 @@ def _simulation(task: Task, method: maxfl.Algorithm) -> maxfl.Simulation:
     )
     # A fixed requirement needs no solo training, and weighs clients by the same operations.
     return maxfl.Simulation(
-        federation(task), _model(task), method, training, requirement=maxfl.fixed(0.5)
+        federation(task), _model(task), algorithm, training, requirement=maxfl.fixed(0.5)
     )
 
 
 def federation(task: Task) -> maxfl.Federation:
-    """The clients of a task."""
+    """Return the clients of a task."""
     train, test = (
         maxfl.Samples(np.array(s.x), np.array(s.y), s.offsets.astype(np.int32))
         for s in (task.train, task.test)
     )
-    decoding = maxfl.Decoding(np.float32(task.shift), np.float32(task.scale))
-    return maxfl.Federation(train, test, task.clients, len(task.start[-1]), decoding)
+    input_scaling = maxfl.InputScaling(np.float32(task.shift), np.float32(task.scale))
+    return maxfl.Federation(train, test, task.clients, len(task.start[-1]), input_scaling)
 
 
 def _model(task: Task) -> maxfl.Model:
@@ -87,8 +87,8 @@ def _model(task: Task) -> maxfl.Model:
     return maxfl.mlp(len(task.start[0]), hidden, classes, task.dropout)
 
 
-def _seen(evaluation: Any) -> Floats:
-    """The last evaluation, float32[2, 2, K]; the engine measures no accuracy on training data."""
+def _evaluation(evaluation: Any) -> Floats:
+    """Return the last evaluation, float32[2, 2, K]; it has no accuracy on training data."""
     train, test, accuracy = (
         np.asarray(a)[0, -1]
         for a in (evaluation.train_loss, evaluation.test_loss, evaluation.test_accuracy)
@@ -97,13 +97,13 @@ def _seen(evaluation: Any) -> Floats:
 
 
 def _compile(task: Task) -> Outcome:
-    """Seconds until the first block of a run with all defaults, less those of a second such run."""
+    """Measure how much longer the first block of a run with all defaults takes than a second's."""
     clients, model = federation(task), _model(task)
 
     def until_first_block() -> float:
         began = time.perf_counter()
-        made = maxfl.Simulation(clients, model, maxfl.maxfl(), maxfl.Training())
-        jax.block_until_ready(next(made.blocks(made.prepare(), made.start())))
+        simulation = maxfl.Simulation(clients, model, maxfl.maxfl(), maxfl.Training())
+        jax.block_until_ready(next(simulation.blocks(simulation.prepare(), simulation.start())))
         return time.perf_counter() - began
 
     first, second = until_first_block(), until_first_block()

@@ -13,10 +13,10 @@ from task import Outcome, Task, cores, main, timed
 
 
 def run(task: Task, variant: str, device: str) -> Outcome:  # noqa: ARG001
-    """All rounds."""
-    loops = pool.Pool(task.decoded(), cores(), Loop)
+    """Run all rounds."""
+    loops = pool.Pool(task.with_scaled_inputs(), cores(), Loop)
     ms = timed(task, loops.one_round)
-    return Outcome(ms, loops.params(), loops.seen())
+    return Outcome(ms, loops.params(), loops.evaluation())
 
 
 if __name__ == "__main__":

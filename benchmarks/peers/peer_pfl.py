@@ -1,6 +1,6 @@
 """pfl: its federated averaging on its simulated backend, with PyTorch.
 
-Tensors in memory, no evaluation but the wanted one. Several processes are started by torchrun, as
+Tensors in memory, no evaluation but the task's. Several processes are started by torchrun, as
 pfl documents it.
 """
 
@@ -44,7 +44,7 @@ from torch_model import apply, inputs, to_numpy, to_torch
 
 
 class Net(torch.nn.Module):
-    """The model as pfl wants it: a loss to minimise, and metrics."""
+    """The model as pfl expects it: a loss to minimise, and metrics."""
 
     def __init__(self, task: Task) -> None:
         super().__init__()
@@ -52,13 +52,13 @@ class Net(torch.nn.Module):
         self.weights = torch.nn.ParameterList(to_torch(task.start))
 
     def loss(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        """Mean cross-entropy, with dropout."""
+        """Compute the mean cross-entropy, with dropout."""
         logits = apply(self.task.model, self.task.dropout, list(self.weights), x, training=True)
         return F.cross_entropy(logits, y)
 
     @torch.inference_mode()
     def metrics(self, x: torch.Tensor, y: torch.Tensor) -> dict[str, Weighted]:
-        """Loss and accuracy."""
+        """Compute loss and accuracy."""
         logits = apply(self.task.model, 0.0, list(self.weights), x, training=False)
         loss = F.cross_entropy(logits, y, reduction="sum").item()
         hits = (logits.argmax(1) == y).sum().item()
@@ -73,7 +73,7 @@ class Drawn(Dataset):
         self.task = task
 
     def iter(self, batch_size: int | None) -> Iterator[Any]:
-        """Minibatches in training; all samples at once in evaluation."""
+        """Yield minibatches in training; all samples at once in evaluation."""
         if batch_size != self.task.batch:
             yield self.raw_data
             return
@@ -87,7 +87,7 @@ class Clock(TrainingProcessCallback):
 
     def __init__(self, splits: list[list[Dataset]]) -> None:
         self.splits, self.times = splits, []
-        self.seen = torch.zeros(2, 2, len(splits[0])) if splits else None
+        self.evaluation = torch.zeros(2, 2, len(splits[0])) if splits else None
 
     def on_train_begin(self, *, model: PyTorchModel) -> Metrics:  # noqa: ARG002
         """Start the clock."""
@@ -97,23 +97,25 @@ class Clock(TrainingProcessCallback):
     def after_central_iteration(
         self, aggregate_metrics: Metrics, model: PyTorchModel, **_: Any
     ) -> tuple[bool, Metrics]:
-        """Users are evaluated by all processes, each its share."""
+        """Evaluate users by all processes, each its share."""
         del aggregate_metrics
-        if self.seen is not None:
+        if self.evaluation is not None:
             group = pytorch_ops.distributed
-            self.seen.zero_()
+            self.evaluation.zero_()
             for split, users in enumerate(self.splits):
                 for k in range(group.global_rank, len(users), group.world_size):
                     found = model.evaluate(users[k])
                     for which, name in enumerate(("loss", "accuracy")):
-                        self.seen[split, which, k] = found[StringMetricName(name)].overall_value
-            (self.seen,) = group.all_reduce([self.seen])
+                        self.evaluation[split, which, k] = found[
+                            StringMetricName(name)
+                        ].overall_value
+            (self.evaluation,) = group.all_reduce([self.evaluation])
         self.times.append(time.perf_counter())
         return False, Metrics()
 
 
 def run(task: Task, variant: str, device: str) -> Outcome | None:
-    """All rounds."""
+    """Run all rounds."""
     os.environ["PFL_PYTORCH_DEVICE"] = device
     torch.set_num_threads(cores() if variant == "all threads" else 1)
     rank = pytorch_ops.distributed.global_rank
@@ -145,12 +147,12 @@ def run(task: Task, variant: str, device: str) -> Outcome | None:
     if rank > 0:
         return None
     ms = list(np.diff(clock.times)[task.warm :] * 1000)
-    seen: Floats | None = None if clock.seen is None else clock.seen.numpy()
-    return Outcome(ms, to_numpy(net.weights), seen)
+    evaluation: Floats | None = None if clock.evaluation is None else clock.evaluation.numpy()
+    return Outcome(ms, to_numpy(net.weights), evaluation)
 
 
 def _users(task: Task, samples: Samples) -> list[Dataset]:
-    x, y = inputs(task, task.decode(samples.x)), torch.tensor(np.array(samples.y)).long()
+    x, y = inputs(task, task.scale_inputs(samples.x)), torch.tensor(np.array(samples.y)).long()
     return [
         Drawn(task, (x[a:b], y[a:b]), k)
         for k, (a, b) in enumerate(itertools.pairwise(samples.offsets))

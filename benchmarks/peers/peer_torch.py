@@ -15,7 +15,7 @@ from torch.func import grad, vmap
 from torch_model import Params, apply, inputs, to_numpy, to_torch
 
 CHUNK = {"mlp": 4096, "cnn": 500}
-"""Samples of a product when a model is evaluated."""
+"""Samples at once when a model is evaluated."""
 
 
 class Data:
@@ -23,7 +23,7 @@ class Data:
 
     def __init__(self, task: Task, device: str) -> None:
         splits = (task.train, task.test)
-        self.x = [inputs(task, task.decode(s.x)).to(device) for s in splits]
+        self.x = [inputs(task, task.scale_inputs(s.x)).to(device) for s in splits]
         self.y = [torch.tensor(np.array(s.y), dtype=torch.int64, device=device) for s in splits]
         owners = [np.repeat(np.arange(task.clients), s.sizes) for s in splits]
         self.owner = [torch.tensor(o, device=device) for o in owners]
@@ -39,16 +39,16 @@ class Sequential:
         self.params = [p.to(device) for p in to_torch(task.start)]
 
     def train(self, params: Params, client: int) -> Params:
-        """Parameters after τ steps on a client's samples."""
+        """Return parameters after τ steps on a client's samples."""
         task, x, y = self.task, self.data.x[0], self.data.y[0]
         start, end = (int(n) for n in task.train.offsets[client : client + 2])
-        own = [p.clone().requires_grad_() for p in params]
+        trained = [p.clone().requires_grad_() for p in params]
         for rows in torch.randint(start, end, (task.steps, task.batch), device=x.device):
-            logits = apply(task.model, task.dropout, own, x[rows], training=True)
-            gradient = torch.autograd.grad(F.cross_entropy(logits, y[rows]), own)
+            logits = apply(task.model, task.dropout, trained, x[rows], training=True)
+            gradient = torch.autograd.grad(F.cross_entropy(logits, y[rows]), trained)
             with torch.no_grad():
-                torch._foreach_add_(own, gradient, alpha=-task.rate)
-        return [p.detach() for p in own]
+                torch._foreach_add_(trained, gradient, alpha=-task.rate)
+        return [p.detach() for p in trained]
 
     def one_round(self, cohort: np.ndarray) -> None:
         """Train a cohort and take the mean by samples."""
@@ -61,7 +61,7 @@ class Sequential:
 
     @torch.inference_mode()
     def scores(self, params: Params, split: int, rows: slice) -> tuple[torch.Tensor, torch.Tensor]:
-        """Loss and correctness of each sample."""
+        """Compute loss and correctness of each sample."""
         x, y = self.data.x[split][rows], self.data.y[split][rows]
         losses, hits = [], []
         for part, labels in zip(
@@ -73,7 +73,7 @@ class Sequential:
         return torch.cat(losses), torch.cat(hits)
 
     def evaluate(self) -> Floats:
-        """What every client sees, float32[2, 2, K]: one pass over all samples, a sum a client."""
+        """Evaluate every client, float32[2, 2, K]: one pass over all samples, a sum a client."""
         found = []
         for split in (0, 1):
             owner, sizes = self.data.owner[split], self.data.sizes[split]
@@ -82,7 +82,7 @@ class Sequential:
         return torch.stack(found).reshape(2, 2, -1).cpu().numpy()
 
 
-class AtOnce(Sequential):
+class Vectorised(Sequential):
     """All clients of a round at once, by vmap over their parameters."""
 
     def __init__(self, task: Task, device: str) -> None:
@@ -94,27 +94,27 @@ class AtOnce(Sequential):
         self.gradient = vmap(grad(loss), randomness="different")
 
     def train_all(self, cohort: torch.Tensor) -> Params:
-        """The mean by samples of what all clients of a cohort, int64[m], trained."""
+        """Return the mean by samples of what all clients of a cohort, int64[m], trained."""
         task, data = self.task, self.data
-        own = [p.expand(len(cohort), *p.shape).contiguous() for p in self.params]
+        trained = [p.expand(len(cohort), *p.shape).contiguous() for p in self.params]
         sizes = data.sizes[0][cohort]
         shape = (task.steps, len(cohort), task.batch)
         share = torch.rand(shape, device=sizes.device) * sizes[:, None]
         # A random number just below 1 can round up to the client's size.
         rows = data.offsets[cohort][:, None] + share.long().minimum(sizes.long()[:, None] - 1)
         for step in range(task.steps):
-            gradient = self.gradient(own, data.x[0][rows[step]], data.y[0][rows[step]])
-            torch._foreach_add_(own, gradient, alpha=-task.rate)
+            gradient = self.gradient(trained, data.x[0][rows[step]], data.y[0][rows[step]])
+            torch._foreach_add_(trained, gradient, alpha=-task.rate)
         weights = sizes / sizes.sum()
-        return [torch.tensordot(weights, p, 1) for p in own]
+        return [torch.tensordot(weights, p, 1) for p in trained]
 
     def one_round(self, cohort: np.ndarray) -> None:
         """Train a cohort."""
         self.params = self.train_all(torch.tensor(cohort, device=self.params[0].device))
 
 
-class Captured(AtOnce):
-    """The same as one CUDA graph: a round is launched as a whole."""
+class Captured(Vectorised):
+    """All clients of a round at once, as one CUDA graph: a round is launched as a whole."""
 
     def __init__(self, task: Task, device: str) -> None:
         super().__init__(task, device)
@@ -143,41 +143,41 @@ class Process:
         self.task, self.loop = task, Sequential(task, "cpu")
 
     def train(self, params: Floats, client: int) -> Floats:
-        """Parameters after τ steps."""
-        own = to_torch(pool.unflat(params, self.task.start))
-        return pool.flat(to_numpy(self.loop.train(own, int(client))))
+        """Return parameters after τ steps."""
+        layers = to_torch(pool.unflat(params, self.task.start))
+        return pool.flat(to_numpy(self.loop.train(layers, int(client))))
 
     def evaluate(self, params: Floats, split: int, rows: slice) -> tuple[Floats, Floats]:
-        """Loss and correctness of samples."""
-        own = to_torch(pool.unflat(params, self.task.start))
-        losses, hits = self.loop.scores(own, split, rows)
+        """Compute loss and correctness of samples."""
+        layers = to_torch(pool.unflat(params, self.task.start))
+        losses, hits = self.loop.scores(layers, split, rows)
         return losses.numpy(), hits.numpy()
 
 
 def run(task: Task, variant: str, device: str) -> Outcome:
-    """All rounds."""
+    """Run all rounds."""
     if variant == "a process each core":
         # Nothing of PyTorch may run before the processes part, so its threads are set in each.
-        processes = pool.Pool(task.decoded(), cores(), Process)
+        processes = pool.Pool(task.with_scaled_inputs(), cores(), Process)
         ms = timed(task, processes.one_round)
-        return Outcome(ms, processes.params(), processes.seen())
+        return Outcome(ms, processes.params(), processes.evaluation())
     torch.set_num_threads(1 if variant == "one thread" else cores())
     torch.manual_seed(0)
-    kind = {"vmap": AtOnce, "vmap, CUDA graph": Captured}.get(variant, Sequential)
+    kind = {"vmap": Vectorised, "vmap, CUDA graph": Captured}.get(variant, Sequential)
     loop = kind(task, device)
-    seen: Floats | None = None
+    evaluation: Floats | None = None
 
     def one_round(cohort: np.ndarray) -> None:
-        nonlocal seen
+        nonlocal evaluation
         loop.one_round(cohort)
         if task.evaluated:
-            seen = loop.evaluate()
+            evaluation = loop.evaluate()
         elif device != "cpu":
             torch.cuda.synchronize()
 
     ms = timed(task, one_round)
     more = {} if device == "cpu" else {"gpu": torch.cuda.get_device_name()}
-    return Outcome(ms, to_numpy(loop.params), seen, more)
+    return Outcome(ms, to_numpy(loop.params), evaluation, more)
 
 
 if __name__ == "__main__":

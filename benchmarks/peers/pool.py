@@ -18,11 +18,11 @@ class Worker(Protocol):
     """One process's work; parameters travel as one vector, float32[P]."""
 
     def train(self, params: Floats, client: int) -> Floats:
-        """Parameters after τ steps on a client's samples."""
+        """Return parameters after τ steps on a client's samples."""
         ...
 
     def evaluate(self, params: Floats, split: int, rows: slice) -> tuple[Floats, Floats]:
-        """Loss and correctness of each sample of training (0) or test (1) data."""
+        """Compute loss and correctness of each sample of training (0) or test (1) data."""
         ...
 
 
@@ -48,10 +48,10 @@ class Pool:
         self.shared.params[:] = start
         self.pipes: list[Connection] = []
         for rank in range(1, processes):
-            here, there = mp.Pipe()
-            arguments = (there, task, self.shared, rank, build)
+            ours, theirs = mp.Pipe()
+            arguments = (theirs, task, self.shared, rank, build)
             mp.get_context("fork").Process(target=_serve, args=arguments, daemon=True).start()
-            self.pipes.append(here)
+            self.pipes.append(ours)
         self.worker = build(task)
 
     def one_round(self, cohort: NDArray[np.int64]) -> None:
@@ -64,8 +64,8 @@ class Pool:
         if self.task.evaluated:
             self._do("evaluate", [None] * self.processes)
 
-    def seen(self) -> Floats | None:
-        """What every client saw at the last evaluation, float32[2, 2, K]."""
+    def evaluation(self) -> Floats | None:
+        """Return the last evaluation of every client, float32[2, 2, K]."""
         if not self.task.evaluated:
             return None
         return np.stack([
@@ -76,7 +76,7 @@ class Pool:
         ]).astype(np.float32)  # fmt: skip
 
     def params(self) -> list[Floats]:
-        """The parameters, one array for each."""
+        """Return the parameters, one array for each."""
         return unflat(self.shared.params.copy(), self.task.start)
 
     def _do(self, what: str, shares: list[Any]) -> None:
@@ -88,12 +88,12 @@ class Pool:
 
 
 def flat(params: list[Floats]) -> Floats:
-    """All parameters as one vector."""
+    """Return all parameters as one vector."""
     return np.concatenate([p.reshape(-1) for p in params])
 
 
 def unflat(vector: Floats, like: list[Floats]) -> list[Floats]:
-    """Views of a vector, shaped like some parameters."""
+    """Return views of a vector, shaped like some parameters."""
     ends = np.cumsum([p.size for p in like])
     parts = np.split(vector, ends[:-1])
     return [part.reshape(p.shape) for part, p in zip(parts, like, strict=True)]
@@ -116,18 +116,18 @@ def _work(
     what: str, share: Any, task: Task, shared: Shared, rank: int, processes: int, worker: Worker
 ) -> None:
     if what == "train":
-        own = shared.sums[rank]
-        own[:] = 0
+        total = shared.sums[rank]
+        total[:] = 0
         for client in share:
-            own += worker.train(shared.params, client) * np.float32(task.train.sizes[client])
+            total += worker.train(shared.params, client) * np.float32(task.train.sizes[client])
         return
     for split, scores in enumerate(shared.scores):
-        total = scores.shape[1]
-        rows = slice(total * rank // processes, total * (rank + 1) // processes)
+        samples = scores.shape[1]
+        rows = slice(samples * rank // processes, samples * (rank + 1) // processes)
         scores[LOSS, rows], scores[ACCURACY, rows] = worker.evaluate(shared.params, split, rows)
 
 
 def _shared(shape: tuple[int, ...]) -> Floats:
-    """Zeros that forked processes share."""
+    """Return zeros that forked processes share."""
     size = int(np.prod(shape))
     return np.frombuffer(mp.RawArray("f", size), np.float32).reshape(shape)

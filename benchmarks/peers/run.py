@@ -63,7 +63,7 @@ class Peer(NamedTuple):
     evaluated: bool = False
 
     def ways(self, task: tasks.Task) -> tuple[str, ...]:
-        """The variants worth a try on a task."""
+        """Return the variants worth a try on a task."""
         return self.variants[:1] if self.evaluated and not task.evaluated else self.variants
 
 
@@ -99,24 +99,24 @@ def main() -> None:
         "--quick", action="store_true", help="one pass, and of each peer its first variant only"
     )
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for one process")
-    wanted = parser.parse_args()
-    wanted.passes = 1 if wanted.quick else wanted.passes
-    missing = set(PEERS) - set(wanted.peers) or set(names) - set(wanted.workloads)
-    partial = bool(missing) or wanted.passes < PASSES
-    interpreters = prepare(wanted.peers)
+    arguments = parser.parse_args()
+    arguments.passes = 1 if arguments.quick else arguments.passes
+    missing = set(PEERS) - set(arguments.peers) or set(names) - set(arguments.workloads)
+    partial = bool(missing) or arguments.passes < PASSES
+    interpreters = prepare(arguments.peers)
     began = time.monotonic()
     results: dict[str, Any] = {
         "made": datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes"),
         "partial": partial,
-        "quick": wanted.quick,
-        "passes": wanted.passes,
+        "quick": arguments.quick,
+        "passes": arguments.passes,
         "machine": machine(),
         "peak_gflops": peak(),
-        "compile_seconds": compile_times() if "maxfl" in wanted.peers else None,
+        "compile_seconds": compile_times() if "maxfl" in arguments.peers else None,
         "workloads": {},
     }
-    for name in wanted.workloads:
-        results["workloads"][name] = measure(name, wanted, interpreters)
+    for name in arguments.workloads:
+        results["workloads"][name] = measure(name, arguments, interpreters)
     results["peak_gflops"] = max(results["peak_gflops"], peak())
     results["seconds"] = round(time.monotonic() - began)
     path = CACHE / "partial.json" if partial else RESULTS
@@ -129,7 +129,7 @@ def main() -> None:
 
 
 def prepare(peers: list[str]) -> dict[str, Path | str]:
-    """The interpreter of each peer, or why there is none."""
+    """Return the interpreter of each peer, or why there is none."""
     found: dict[str, Path | str] = {}
     for name in peers:
         environment = PEERS[name].environment
@@ -145,24 +145,24 @@ def prepare(peers: list[str]) -> dict[str, Path | str]:
 
 
 def measure(
-    name: str, wanted: argparse.Namespace, interpreters: dict[str, Path | str]
+    name: str, arguments: argparse.Namespace, interpreters: dict[str, Path | str]
 ) -> dict[str, Any]:
-    """All peers on one workload."""
+    """Measure all peers on one workload."""
     title = workloads.WORKLOADS[name].title
     try:
         task = workloads.make(name)
     except InputError as error:
         console.print(f"[yellow]{title}: {error}[/]")
-        # Where it was looked for is nobody else's business.
+        # The rest of the message is a folder of this machine.
         return {"title": title, "missing": str(error).split(":")[0], "peers": {}}
     folder = CACHE / "tasks" / name
     tasks.write(task, folder)
-    entries: dict[str, dict[str, Any]] = {peer: {"passes": []} for peer in wanted.peers}
-    for _ in range(wanted.passes):
+    entries: dict[str, dict[str, Any]] = {peer: {"passes": []} for peer in arguments.peers}
+    for _ in range(arguments.passes):
         for peer, entry in entries.items():
             if "error" not in entry:
-                ways = PEERS[peer].ways(task)[: 1 if wanted.quick else None]
-                take_turn(peer, entry, task, folder, interpreters[peer], wanted.limit, ways)
+                ways = PEERS[peer].ways(task)[: 1 if arguments.quick else None]
+                take_turn(peer, entry, task, folder, interpreters[peer], arguments.limit, ways)
     for peer, entry in entries.items():
         entry["title"] = PEERS[peer].title
         if "error" not in entry:
@@ -180,7 +180,7 @@ def take_turn(
     peer: str, entry: dict[str, Any], task: tasks.Task, folder: Path, python: Path | str,
     limit: float, ways: tuple[str, ...],
 ) -> None:  # fmt: skip
-    """One pass of a peer: all its variants in the first, later the best."""
+    """Make one pass of a peer: all its variants in the first, later the best."""
     first = not entry["passes"]
     if isinstance(python, str):
         entry["error"] = python
@@ -189,13 +189,13 @@ def take_turn(
     for way in ways if first else (entry["variant"],):
         with console.status(f"{task.name}: {PEERS[peer].title}, {way}"):
             tried[way] = one_run(python, PEERS[peer].script, task, folder, way, limit)
-    best = min(tried.values(), key=lambda own: own.get("ms", np.inf))
+    best = min(tried.values(), key=lambda done: done.get("ms", np.inf))
     if "ms" not in best:
         entry["error"] = best["error"]
         console.print(f"{task.name}: {PEERS[peer].title} fails: {entry['error']}", markup=False)
         return
     if first:
-        entry["tried"] = {way: own.get("ms", own.get("error")) for way, own in tried.items()}
+        entry["tried"] = {way: done.get("ms", done.get("error")) for way, done in tried.items()}
         entry |= {k: v for k, v in best.items() if k not in ("ms", "evaluation_ms")}
     entry["passes"].append(best["ms"])
     if "evaluation_ms" in best:
@@ -207,7 +207,7 @@ def take_turn(
 def one_run(
     python: Path, script: str, task: tasks.Task, folder: Path, way: str, limit: float
 ) -> dict[str, Any]:
-    """What one process of a peer did, measured and checked; or its error."""
+    """Return what one process of a peer did, measured and checked; or its error."""
     with tempfile.TemporaryDirectory() as place:
         out = Path(place) / "trained.npz"
         found = start(python, script, folder, way, limit, "--out", str(out))
@@ -227,7 +227,7 @@ def one_run(
 def start(
     python: Path, script: str, folder: Path, way: str, limit: float, *more: str, **variables: str
 ) -> dict[str, Any]:
-    """The line of JSON that a process printed; or its error."""
+    """Return the line of JSON that a process printed; or its error."""
     command = [str(python), str(HERE / script), str(folder), "--variant", way, *more]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -246,7 +246,7 @@ def start(
 
 
 def compile_times() -> dict[str, float | str]:
-    """Seconds that the default program takes to compile: at first, and from JAX's cache on disk."""
+    """Measure how long the default program compiles: at first, and from JAX's cache on disk."""
     folder = CACHE / "tasks/compile"
     tasks.write(workloads.make("mlp"), folder)
     found: dict[str, float | str] = {}
@@ -261,7 +261,7 @@ def compile_times() -> dict[str, float | str]:
 
 
 def peak(side: int = 3072, repeats: int = 5) -> float:
-    """Gflop/s of a large float32 matrix product on all cores, the best of several."""
+    """Measure Gflop/s of a large float32 matrix multiplication on all cores, at best."""
     a = np.random.default_rng(0).random((side, side), np.float32)
     seconds = []
     for _ in range(repeats):
@@ -272,7 +272,7 @@ def peak(side: int = 3072, repeats: int = 5) -> float:
 
 
 def machine() -> dict[str, Any]:
-    """What the run is made on, and how busy it was before."""
+    """Describe the machine, and how busy it was before."""
     lscpu = subprocess.run(["lscpu"], capture_output=True, text=True, check=False).stdout
     names = [line.split(":")[1].strip() for line in lscpu.splitlines() if "Model name" in line]
     return {

@@ -1,6 +1,6 @@
 """The results of a run as tables: in the terminal, and in docs/performance.md.
 
-python benchmarks/peers/table.py     # fill the page again from the kept results
+python benchmarks/peers/table.py     # fill the page again from the written results
 """
 
 import re
@@ -19,11 +19,10 @@ Lines = list[list[str]]
 
 
 def times(results: dict[str, Any]) -> Lines:
-    """Headings, then a row a peer: ms a round and how many times the engine's, by workload."""
+    """Return headings, then a row a peer: ms a round, and how many times the engine's."""
     found = results["workloads"]
-    peers = list(dict.fromkeys(peer for own in found.values() for peer in own["peers"]))
-    titles = {p: own["peers"][p]["title"] for own in found.values() for p in own["peers"]}
-    rows = [[titles[p], *(_time(own, p) for own in found.values())] for p in peers]
+    peers = {p: entry["title"] for w in found.values() for p, entry in w["peers"].items()}
+    rows = [[title, *(_time(w, peer) for w in found.values())] for peer, title in peers.items()]
     return [["ms a round (of this engine's)", *found], *rows]
 
 
@@ -38,35 +37,35 @@ def _time(workload: dict[str, Any], peer: str) -> str:
 
 
 def work(results: dict[str, Any]) -> Lines:
-    """Headings, then a row a peer: the loss that it trained to, by workload, and how it ran."""
+    """Return headings, then a row a peer: the loss that it trained to, and how it ran."""
     found = results["workloads"]
     head, *rows = times(results)
-    peers = list(dict.fromkeys(peer for own in found.values() for peer in own["peers"]))
+    peers = list(dict.fromkeys(peer for w in found.values() for peer in w["peers"]))
     lines = [["training loss reached; variants", *head[1:], "fastest variant"]]
     for peer, row in zip(peers, rows, strict=True):
-        entries = [own["peers"].get(peer, {}) for own in found.values()]
+        entries = [w["peers"].get(peer, {}) for w in found.values()]
         losses = [f"{e['loss']:.3f}" if "loss" in e else "" for e in entries]
         variants = {name: e["variant"] for name, e in zip(found, entries, strict=True)
                     if "variant" in e}  # fmt: skip
         every = set(variants.values())
-        shown = every.pop() if len(every) == 1 else "; ".join(
+        fastest = every.pop() if len(every) == 1 else "; ".join(
             f"{name}: {variant}" for name, variant in variants.items())  # fmt: skip
-        lines.append([row[0], *losses, shown])
+        lines.append([row[0], *losses, fastest])
     return lines
 
 
 def shares(results: dict[str, Any]) -> Lines:
-    """Headings, then a row for each workload: the engine's share of the machine's peak."""
+    """Return headings, then a row for each workload: the engine's share of the machine's peak."""
     lines = [["share of the peak", "a round's training", "an evaluation of all clients"]]
-    for own in results["workloads"].values():
-        entry = own["peers"].get(BASE, {})
-        if own.get("evaluated") or "ms" not in entry:
+    for workload in results["workloads"].values():
+        entry = workload["peers"].get(BASE, {})
+        if workload.get("evaluated") or "ms" not in entry:
             continue
-        look = median(entry["evaluation_passes"])
+        evaluation_ms = median(entry["evaluation_passes"])
         lines.append([
-            own["title"],
-            _share(own["flops"]["training"], entry["ms"], results),
-            _share(own["flops"]["evaluation"], look, results),
+            workload["title"],
+            _share(workload["flops"]["training"], entry["ms"], results),
+            _share(workload["flops"]["evaluation"], evaluation_ms, results),
         ])  # fmt: skip
     return lines
 
@@ -77,57 +76,58 @@ def _share(flops: int, ms: float, results: dict[str, Any]) -> str:
 
 
 def remarks(results: dict[str, Any]) -> list[str]:
-    """What the tables do not say."""
+    """Return what the tables do not say."""
     at, found = results["machine"], results["workloads"]
     lines = [
         f"{at['cores']} cores, {at['processor']} ({at['architecture']}), Python {at['python']}; "
         f"{results['made']} UTC; load before the run {at['load']}; median of {results['passes']} "
         f"passes, {results['seconds']} s in all.".replace("+00:00", ""),
         f"Versions: {_versions(found)}.",
-        *(f"{name}: {own['title']}." for name, own in found.items()),
-        f"Float32 matrix-product peak of the machine: {results['peak_gflops']:.1f} Gflop/s, all "
-        "cores. Operations of products and convolutions alone are counted, by formula.",
+        *(f"{name}: {workload['title']}." for name, workload in found.items()),
+        f"Float32 matrix-multiplication peak of the machine: {results['peak_gflops']:.1f} "
+        "Gflop/s, all cores. "
+        "Operations of products and convolutions alone are counted, by formula.",
     ]
     if results["compile_seconds"]:
         cold, cached = results["compile_seconds"].values()
         lines.append(f"The default program (MaxFL on the MLP, with solo training) compiles in "
                      f"{cold} s, and in {cached} s from JAX's cache on disk.")  # fmt: skip
-    for name, own in found.items():
-        if "missing" in own:
-            lines.append(f"{name} was not run: {own['missing']}.")
-        for entry in own["peers"].values():
+    for name, workload in found.items():
+        if "missing" in workload:
+            lines.append(f"{name} was not run: {workload['missing']}.")
+        for entry in workload["peers"].values():
             if "error" in entry:
                 lines.append(f"{name}, {entry['title']}: {entry['error']}.")
     if results["quick"]:
-        lines.insert(0, "A quick look: one pass, and of each peer one variant, not the fastest.")
+        lines.insert(0, "A quick run: one pass, and of each peer one variant, not the fastest.")
     if results["partial"]:
         lines.insert(0, "A part of the peers or of the workloads only.")
     return lines
 
 
 def _versions(found: dict[str, Any]) -> str:
-    """Every package in its versions, as in 'jax 0.10.2 and 0.4.30'."""
-    entries = [e for own in found.values() for e in own["peers"].values() if "versions" in e]
+    """Return every package in its versions, as in 'jax 0.10.2 and 0.4.30'."""
+    entries = [e for w in found.values() for e in w["peers"].values() if "versions" in e]
     packages: dict[str, dict[str, None]] = {}
     for entry in entries:
         for package, version in entry["versions"].items():
             packages.setdefault(package, {})[version] = None
-    return ", ".join(f"{name} {' and '.join(own)}" for name, own in sorted(packages.items()))
+    return ", ".join(f"{name} {' and '.join(each)}" for name, each in sorted(packages.items()))
 
 
 def show(console: Console, results: dict[str, Any]) -> None:
-    """Print all of it."""
+    """Print all tables and remarks."""
     for head, *rows in (times(results), work(results), shares(results)):
-        shown = Table(*head)
+        table = Table(*head)
         for row in rows:
-            shown.add_row(*row)
-        console.print(shown)
+            table.add_row(*row)
+        console.print(table)
     for line in remarks(results):
         console.print(f"- {line}", highlight=False, markup=False)
 
 
 def filled(page: str, results: dict[str, Any]) -> str:
-    """A page with the tables made anew between `<!-- peers -->` and `<!-- end -->`."""
+    """Return a page with the tables made anew between `<!-- peers -->` and `<!-- end -->`."""
     parts = [_markdown(lines) for lines in (times(results), work(results), shares(results))]
     parts.append("".join(f"- {line}\n" for line in remarks(results)))
     text = "\n".join(parts)

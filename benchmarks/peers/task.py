@@ -2,8 +2,8 @@
 
 A peer is a script, `peer_NAME.py TASK --variant VARIANT --out FILE`. It trains `warm + rounds`
 rounds of FedAvg (clients weighed by their samples) from the parameters in TASK, times each of the
-last `rounds`, prints one line of JSON, and writes the trained parameters, and what every client saw
-of them if the task asks for that, to FILE. The runner measures those parameters for all alike.
+last `rounds`, prints one line of JSON, and writes the trained parameters, and the evaluation of all
+clients if the task asks for that, to FILE. The runner measures those parameters for all alike.
 """
 
 import argparse
@@ -22,7 +22,7 @@ LOSS, ACCURACY = 0, 1
 
 
 class Samples(NamedTuple):
-    """Samples of K clients: x [total, 28, 28], bytes or decoded; y [total]; offsets [K + 1]."""
+    """Samples of K clients: x [total, 28, 28], bytes or scaled; y [total]; offsets [K + 1]."""
 
     x: NDArray[Any]
     y: NDArray[np.int32]
@@ -38,7 +38,7 @@ class Task(NamedTuple):
     """A workload as a peer sees it.
 
     Attributes:
-        name: Of the workload.
+        name: The workload's name.
         model: "mlp" (dense layers) or "cnn" (see `shapes`).
         cohort: Clients a round, m.
         steps: SGD steps of a client, τ.
@@ -47,9 +47,9 @@ class Task(NamedTuple):
         dropout: Share of the units dropped after the hidden layer that has it.
         warm: Rounds before the clock runs.
         rounds: Rounds on the clock.
-        evaluated: Whether all clients' losses and accuracies are wanted after each round.
+        evaluated: Whether all clients' losses and accuracies are computed after each round.
         shift: Stored bytes become (x − shift) · scale.
-        scale: See shift.
+        scale: Factor of stored bytes, after the shift.
         train: Training samples.
         test: Held-out samples.
         start: The parameters to begin with: weight and bias of each layer. Dense weights are
@@ -77,8 +77,8 @@ class Task(NamedTuple):
         """K."""
         return len(self.train.offsets) - 1
 
-    def decode(self, x: NDArray[Any]) -> Floats:
-        """The model's inputs, float32[n, 28, 28], of bytes; floats are decoded already."""
+    def scale_inputs(self, x: NDArray[Any]) -> Floats:
+        """Return the model's inputs, float32[n, 28, 28], of bytes; floats are scaled already."""
         if x.dtype == np.float32:
             return x
         h = x.astype(np.float32)
@@ -86,10 +86,10 @@ class Task(NamedTuple):
         h *= np.float32(self.scale)
         return h
 
-    def decoded(self) -> "Task":
-        """The same with all samples decoded and in memory."""
+    def with_scaled_inputs(self) -> "Task":
+        """Return the task with all samples scaled and in memory."""
         train, test = (
-            Samples(self.decode(s.x), np.array(s.y), np.array(s.offsets))
+            Samples(self.scale_inputs(s.x), np.array(s.y), np.array(s.offsets))
             for s in (self.train, self.test)
         )
         return self._replace(train=train, test=test)
@@ -101,17 +101,17 @@ class Outcome(NamedTuple):
     Attributes:
         ms: Milliseconds of each round on the clock, or of parts of all of them.
         params: Trained parameters, laid out as `Task.start`.
-        seen: The last evaluation, float32[2, 2, K]: training and held-out; loss and accuracy.
+        evaluation: The last evaluation, float32[2, 2, K]: training and held-out; loss and accuracy.
         more: Further figures by name.
     """
 
     ms: list[float]
     params: list[Floats]
-    seen: Floats | None
+    evaluation: Floats | None
     more: dict[str, Any] | None = None
 
 
-NUMBERS = (
+SETTINGS = (
     "name", "model", "cohort", "steps", "batch", "rate", "dropout", "warm", "rounds", "evaluated",
     "shift", "scale",
 )  # fmt: skip
@@ -124,30 +124,30 @@ def write(task: Task, folder: Path) -> None:
         for name, array in getattr(task, split)._asdict().items():
             np.save(folder / f"{split}-{name}.npy", array)
     np.savez(folder / "start.npz", *task.start)
-    numbers = {name: getattr(task, name) for name in NUMBERS}
-    (folder / "task.json").write_text(json.dumps(numbers, indent=1))
+    settings = {name: getattr(task, name) for name in SETTINGS}
+    (folder / "task.json").write_text(json.dumps(settings, indent=1))
 
 
 def read(folder: Path) -> Task:
-    """The task of a folder; its samples are mapped, not read."""
-    numbers = json.loads((folder / "task.json").read_text())
+    """Return the task of a folder; its samples are mapped, not read."""
+    settings = json.loads((folder / "task.json").read_text())
     train, test = (
         Samples(
             *(np.load(folder / f"{split}-{name}.npy", mmap_mode="r") for name in Samples._fields)
         )
         for split in ("train", "test")
     )
-    return Task(**numbers, train=train, test=test, start=arrays(folder / "start.npz"))
+    return Task(**settings, train=train, test=test, start=arrays(folder / "start.npz"))
 
 
 def arrays(path: Path) -> list[Floats]:
-    """The arrays of a file by np.savez, in their order."""
+    """Read the arrays of a file by np.savez, in their order."""
     with np.load(path) as file:
         return [file[f"arr_{i}"] for i in range(len(file.files))]
 
 
 def cohorts(task: Task) -> list[NDArray[np.int64]]:
-    """Clients of each round, int[m], for peers that take them as given."""
+    """Draw the clients of each round, int[m], for peers that take them as given."""
     rng = np.random.default_rng(1)
     return [
         rng.choice(task.clients, task.cohort, replace=False) for _ in range(task.warm + task.rounds)
@@ -155,7 +155,7 @@ def cohorts(task: Task) -> list[NDArray[np.int64]]:
 
 
 def timed(task: Task, one_round: Callable[[NDArray[np.int64]], None]) -> list[float]:
-    """Run all rounds of a task; milliseconds of those on the clock."""
+    """Run all rounds of a task, and return milliseconds of those on the clock."""
     ms = []
     for cohort in cohorts(task):
         began = time.perf_counter()
@@ -165,7 +165,7 @@ def timed(task: Task, one_round: Callable[[NDArray[np.int64]], None]) -> list[fl
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """Count the cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -173,22 +173,22 @@ def main(
     peer: str, variants: tuple[str, ...], run: Callable[[Task, str, str], Outcome | None],
     versions: dict[str, str],
 ) -> None:  # fmt: skip
-    """The command of a peer: `run(task, variant, device)` gives nothing in helping processes."""
+    """Run a peer's command; `run(task, variant, device)` gives nothing in helping processes."""
     parser = argparse.ArgumentParser()
     parser.add_argument("task", type=Path)
     parser.add_argument("--variant", choices=variants, default=variants[0])
     parser.add_argument("--out", type=Path, help="for the trained parameters")
     parser.add_argument("--device", default="cpu", help="of PyTorch")
-    wanted = parser.parse_args()
-    task = read(wanted.task)
-    outcome = run(task, wanted.variant, wanted.device)
+    arguments = parser.parse_args()
+    task = read(arguments.task)
+    outcome = run(task, arguments.variant, arguments.device)
     if outcome is None:
         return
-    if wanted.out:
-        seen = {} if outcome.seen is None else {"seen": outcome.seen}
-        np.savez(wanted.out, *outcome.params, **seen)
+    if arguments.out:
+        more = {} if outcome.evaluation is None else {"evaluation": outcome.evaluation}
+        np.savez(arguments.out, *outcome.params, **more)
     line = {
-        "peer": peer, "task": task.name, "variant": wanted.variant, "device": wanted.device,
+        "peer": peer, "task": task.name, "variant": arguments.variant, "device": arguments.device,
         "ms": [round(value, 3) for value in outcome.ms], "versions": versions,
     }  # fmt: skip
     print(json.dumps(line | (outcome.more or {})), flush=True)

@@ -11,12 +11,12 @@ Params = list[torch.Tensor]
 
 
 def apply(model: str, dropout: float, params: Any, x: torch.Tensor, training: bool) -> torch.Tensor:
-    """Logits of inputs: [n, 784] for the MLP, [n, 1, 28, 28] for the CNN."""
+    """Compute logits of inputs: [n, 784] for the MLP, [n, 1, 28, 28] for the CNN."""
     return {"mlp": mlp, "cnn": cnn}[model](dropout, params, x, training)
 
 
 def mlp(dropout: float, params: Any, x: torch.Tensor, training: bool) -> torch.Tensor:
-    """Dense layers with ReLU, and dropout after the first."""
+    """Apply dense layers with ReLU, and dropout after the first."""
     for i in range(0, len(params) - 2, 2):
         x = F.relu(F.linear(x, params[i], params[i + 1]))
         if i == 0:
@@ -25,7 +25,7 @@ def mlp(dropout: float, params: Any, x: torch.Tensor, training: bool) -> torch.T
 
 
 def cnn(dropout: float, params: Any, x: torch.Tensor, training: bool) -> torch.Tensor:
-    """Two convolutions with pooling, a dense layer with dropout, and the output."""
+    """Apply two convolutions with pooling, a dense layer with dropout, and the output."""
     w1, b1, w2, b2, w3, b3, w4, b4 = params
     x = F.max_pool2d(F.relu(F.conv2d(x, w1, b1)), 2)
     x = F.max_pool2d(F.relu(F.conv2d(x, w2, b2)), 2)
@@ -34,13 +34,13 @@ def cnn(dropout: float, params: Any, x: torch.Tensor, training: bool) -> torch.T
 
 
 def inputs(task: Task, x: Floats) -> torch.Tensor:
-    """Decoded images as the model takes them."""
+    """Return scaled images as the model takes them."""
     images = torch.from_numpy(np.ascontiguousarray(x))
     return images.flatten(1) if task.model == "mlp" else images[:, None]
 
 
 def to_torch(params: list[Floats]) -> Params:
-    """PyTorch's layout: outputs first; a dense layer after convolutions reads channels first."""
+    """Return PyTorch's layout: outputs first, and channels first in and after convolutions."""
     found, channels = [], 0
     for p in params:
         if p.ndim == 4:
@@ -54,7 +54,7 @@ def to_torch(params: list[Floats]) -> Params:
 
 
 def to_numpy(params: Any) -> list[Floats]:
-    """The layout of the task."""
+    """Return the layout of the task."""
     found, channels = [], 0
     for tensor in params:
         p = tensor.detach().cpu().numpy()
@@ -69,7 +69,7 @@ def to_numpy(params: Any) -> list[Floats]:
 
 
 def _regroup(weight: Floats, channels: int, first: bool) -> Floats:
-    """Rows [place, channel] to [channel, place], or back; as they are if there are no channels."""
+    """Order rows [place, channel] as [channel, place], or back; without channels, leave them."""
     if not channels:
         return weight
     shape = (-1, channels) if first else (channels, -1)

@@ -1,4 +1,4 @@
-"""The workloads, made from real images by the engine's own readers."""
+"""The workloads, made from real images by the engine's readers."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -23,7 +23,7 @@ class Workload(NamedTuple):
         train: Training samples of each client, int[K].
         test: Test samples of each client, int[K].
         hidden: Units of the dense hidden layers.
-        channels: Of the convolutions before them.
+        channels: Output channels of the convolutions before them.
         cohort: Clients a round.
         steps: SGD steps of a client.
         batch: Samples a step.
@@ -49,7 +49,7 @@ class Workload(NamedTuple):
 
 
 def _unequal(clients: int) -> Sizes:
-    """Log-normal, 10 to 5000 samples."""
+    """Draw log-normal sizes, 10 to 5000 samples."""
     draws = np.random.default_rng(2).lognormal(np.log(300), 1.5, clients)
     return np.clip(draws, 10, 5000).astype(np.int64)
 
@@ -85,10 +85,10 @@ SIDE = 28
 
 
 def make(name: str) -> Task:
-    """A workload's arrays; images are drawn with replacement, for there are too few."""
-    own, rng = WORKLOADS[name], np.random.default_rng(0)
-    data = own.data()
-    assert data.decoding is not None
+    """Make a workload's arrays; images are drawn with replacement, for there are too few."""
+    workload, rng = WORKLOADS[name], np.random.default_rng(0)
+    data = workload.data()
+    assert data.input_scaling is not None
 
     def samples(sizes: Sizes) -> Samples:
         rows = rng.integers(0, len(data.y), sizes.sum())
@@ -96,30 +96,31 @@ def make(name: str) -> Task:
         return Samples(np.ascontiguousarray(data.x[rows]), data.y[rows], offsets)
 
     return Task(
-        name=name, model="cnn" if own.channels else "mlp", cohort=own.cohort, steps=own.steps,
-        batch=own.batch, rate=own.rate, dropout=0.5, warm=own.warm, rounds=own.rounds,
-        evaluated=own.evaluated, shift=float(data.decoding.shift),
-        scale=float(data.decoding.scale), train=samples(own.train), test=samples(own.test),
-        start=_start(shapes(own, data.classes), rng),
+        name=name, model="cnn" if workload.channels else "mlp",
+        cohort=workload.cohort, steps=workload.steps, batch=workload.batch, rate=workload.rate,
+        dropout=0.5, warm=workload.warm, rounds=workload.rounds, evaluated=workload.evaluated,
+        shift=float(data.input_scaling.shift), scale=float(data.input_scaling.scale),
+        train=samples(workload.train), test=samples(workload.test),
+        start=_start(shapes(workload, data.classes), rng),
     )  # fmt: skip
 
 
-def shapes(own: Workload, classes: int) -> list[tuple[int, ...]]:
-    """Shapes of all weights: 3 × 3 convolutions, each pooled 2 × 2, then dense layers."""
+def shapes(workload: Workload, classes: int) -> list[tuple[int, ...]]:
+    """Return shapes of all weights: 3 × 3 convolutions, each pooled 2 × 2, then dense layers."""
     found: list[tuple[int, ...]] = []
     side, inputs = SIDE, 1
-    for channels in own.channels:
+    for channels in workload.channels:
         found.append((3, 3, inputs, channels))
         side, inputs = (side - 2) // 2, channels
     width = side * side * inputs
-    for units in (*own.hidden, classes):
+    for units in (*workload.hidden, classes):
         found.append((width, units))
         width = units
     return found
 
 
 def _start(weights: list[tuple[int, ...]], rng: np.random.Generator) -> list[Floats]:
-    """Weights and biases, uniform in ±1/√inputs."""
+    """Draw weights and biases, uniform in ±1/√inputs."""
     start = []
     for shape in weights:
         bound = 1 / np.sqrt(np.prod(shape[:-1]))

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from maxfl.core import attacks as attacks
     from maxfl.core import server_optimizers as server_optimizers
     from maxfl.core.algorithm import Algorithm as Algorithm
-    from maxfl.core.federation import Decoding as Decoding
     from maxfl.core.federation import Federation as Federation
+    from maxfl.core.federation import InputScaling as InputScaling
     from maxfl.core.federation import Samples as Samples
     from maxfl.core.federation_files import open_federation as open_federation
     from maxfl.core.federation_files import write_federation as write_federation
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from maxfl.core.participation import decline as decline
     from maxfl.core.participation import everyone as everyone
     from maxfl.core.participation import opt_out as opt_out
+    from maxfl.core.requirement import SoloCache as SoloCache
     from maxfl.core.requirement import custom as custom
     from maxfl.core.requirement import fixed as fixed
     from maxfl.core.requirement import solo as solo
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from maxfl.engine.streaming.simulation import stream as stream
     from maxfl.report.write import write_report as write_report
     from maxfl.runs.run import run as run
+    from maxfl.runs.tables import Labels as Labels
     from maxfl.runs.trackers import tracker as tracker
     from maxfl.utils.errors import InputError as InputError
 
@@ -67,11 +69,11 @@ _PUBLIC = {
         "pfedme", "qffl", "scaffold", "scaffold_1",
     ),
     "core.algorithm": ("Algorithm",),
-    "core.federation": ("Decoding", "Federation", "Samples"),
+    "core.federation": ("Federation", "InputScaling", "Samples"),
     "core.federation_files": ("open_federation", "write_federation"),
     "core.model": ("Model", "mlp", "with_precision"),
     "core.participation": ("decline", "everyone", "opt_out"),
-    "core.requirement": ("custom", "fixed", "solo"),
+    "core.requirement": ("SoloCache", "custom", "fixed", "solo"),
     "data.flower_datasets": ("from_flwr_datasets",),
     "distributed.rendezvous": ("join",),
     "engine.experiment": ("Training",),
@@ -81,6 +83,7 @@ _PUBLIC = {
     "engine.streaming.simulation": ("StreamingSimulation", "stream"),
     "report.write": ("write_report",),
     "runs.run": ("run",),
+    "runs.tables": ("Labels",),
     "runs.trackers": ("tracker",),
     "utils.errors": ("InputError",),
 }  # fmt: skip

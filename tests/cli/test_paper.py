@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from maxfl.cli.app import app
 from maxfl.data.download import UnavailableError
-from maxfl.paper.catalogue import EXPERIMENTS
+from maxfl.paper.catalogue import EXHIBITS
 from maxfl.utils.errors import InputError
 
 
@@ -22,11 +22,11 @@ def command(*arguments):
 
 def test_the_list_names_everything():
     text = command("list")
-    for name in (*EXPERIMENTS, "limit", "fig:incent", "fig:mean", "fig:mean2", "fig:lrtheo"):
+    for name in (*EXHIBITS, "limit", "fig:incent", "fig:mean", "fig:mean2", "fig:lrtheo"):
         assert name in text
 
 
-def test_kept_runs_are_shown_beside_the_papers(tmp_path, monkeypatch):
+def test_reference_runs_are_shown_beside_the_papers(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = command("show", "tab:testacc")
     assert "43.70 ± 0.02" in text, "the paper's figures stand as printed"
@@ -40,12 +40,19 @@ def test_kept_runs_are_shown_beside_the_papers(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("run", "tab:nothing"), "experiment = 'tab:nothing': want one of tab:testacc"),
-        (("show", "tab:nothing"), "want one of"),
-        (("show", "fig:mean"), "runs in seconds and is not kept: maxfl paper run fig:mean"),
+        (("run", "tab:nothing"), "name = 'tab:nothing': expected one of tab:testacc"),
+        (("show", "tab:nothing"), "expected one of"),
+        (
+            ("show", "fig:mean"),
+            "has no reference run: maxfl paper run fig:mean",
+        ),
+        (("show", "tab:testacc", "--kept"), "--kept is called --reference now"),
         (("show", "tab:testacc", "--out", "nowhere"), "nowhere holds no finished study"),
         (("show", "limit", "--out", "nowhere"), "nowhere holds no finished limit"),
-        (("run", "tab:testacc", "--part", "MNIST"), "--part = 'MNIST': want one of FMNIST, EMNIST"),
+        (
+            ("run", "tab:testacc", "--part", "MNIST"),
+            "--part = 'MNIST': expected one of FMNIST, EMNIST",
+        ),
         (("run", "fig:mean", "--seeds", 2), "--seeds does nothing for fig:mean"),
         (("run", "limit", "--part", "FMNIST"), "--part does nothing for limit"),
         (("run", "tab:testacc", "--out", "file"), "can't use file as a folder"),
@@ -60,7 +67,7 @@ def test_mistakes_are_told(tmp_path, monkeypatch, arguments, words):
 
 def test_a_study_without_any_run_is_told(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("maxfl.cli.paper.kept", lambda study: tmp_path / study)
+    monkeypatch.setattr("maxfl.cli.paper.reference_run", lambda study: tmp_path / study)
     with pytest.raises(InputError, match="no finished run of the study synthetic is in runs/paper"):
         command("show", "fig:syn")
 

@@ -21,7 +21,7 @@ def test_weight_by_hand(xp):
 
 def test_plain_floats_work_as_on_a_client():
     assert appeal.weight(0.7, 0.7) == 0.25
-    assert bool(appeal.appealing(0.6, 0.7))
+    assert bool(appeal.satisfied(0.6, 0.7))
 
 
 @pytest.mark.parametrize("xp", [np, jnp])
@@ -67,7 +67,7 @@ def test_gradient_is_right_at_a_gap_of_zero():
 
 def test_appeal_is_strict():
     loss, rho = np.array([0.9, 1.0, 1.1]), np.ones(3)
-    np.testing.assert_array_equal(appeal.appealing(loss, rho), [True, False, False])
+    np.testing.assert_array_equal(appeal.satisfied(loss, rho), [True, False, False])
 
 
 def test_preferred_takes_the_global_model_only_where_satisfied():

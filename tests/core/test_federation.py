@@ -1,4 +1,4 @@
-"""Bad data and bad settings get a clear error before any training."""
+"""Clients and their samples: bad data get a clear error before any training."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -28,10 +28,10 @@ GOOD = (X, Y)
             "client 1: features are float32.5., but",
         ),
         ((np.zeros((3, 0), np.float32), Y), "client 1: x has shape .* without any feature"),
-        ((X,), "client 1: want a pair of arrays"),
-        ((X, Y, Y), "client 1: want a pair of arrays"),
-        (None, "client 1: want a pair of arrays"),
-        (([[1.0], [2.0, 3.0]], [0, 1]), "client 1: want a pair of arrays"),
+        ((X,), "client 1: expected a pair of arrays"),
+        ((X, Y, Y), "client 1: expected a pair of arrays"),
+        (None, "client 1: expected a pair of arrays"),
+        (([[1.0], [2.0, 3.0]], [0, 1]), "client 1: expected a pair of arrays"),
         ((X, Y + 7), "train data of client 1: label 8, but classes = 2"),
     ],
 )
@@ -53,7 +53,7 @@ def test_the_shape_of_the_whole_is_checked():
         ),
         (lambda: maxfl.Federation.from_clients([GOOD] * 3, [GOOD] * 3, unseen=1.5), "unseen = 1.5"),
         (lambda: maxfl.Federation.from_clients([GOOD], [GOOD], classes=2.5), "classes = 2.5"),
-        (lambda: maxfl.Federation.from_clients(3, [GOOD]), "train = 3: want a list"),
+        (lambda: maxfl.Federation.from_clients(3, [GOOD]), "train = 3: expected a list"),
         (
             lambda: maxfl.Federation.from_clients([GOOD], [GOOD], names="ab"),
             "0 different names",
@@ -101,62 +101,3 @@ def test_bytes_stay_bytes_until_a_batch_is_drawn():
     model = maxfl.Model(lambda _: jnp.zeros(2), apply)
     maxfl.Simulation(fed, model, maxfl.fedavg(), maxfl.Training(cohort=1))
     assert all(dtype == jnp.float32 for dtype in seen)
-
-
-def simulation(model=None, algorithm=None, **training):
-    fed = maxfl.Federation.from_clients([GOOD] * 4, [GOOD] * 4, unseen=1)
-    names = ("seed", "participation", "requirement", "at_once")
-    options = {name: training.pop(name) for name in names if name in training}
-    training = {"cohort": 2, **training}
-    model = model or maxfl.mlp(2, (3,), 2)
-    return maxfl.Simulation(
-        fed, model, algorithm or maxfl.fedavg(), maxfl.Training(**training), **options
-    )
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"cohort": 4}, "cohort = 4, but the federation has only 3 seen clients"),
-        ({"rounds": 0}, "training.rounds = 0: want one whole number at least 1"),
-        ({"rounds": 6.0}, "training.rounds = 6.0: want one whole number"),
-        ({"local_steps": [6, 7.5]}, "training.local_steps = 7.5: want a whole number"),
-        ({"local_lr": -0.1}, "training.local_lr = -0.1: want a finite number above 0"),
-        ({"local_lr": float("nan")}, "training.local_lr = nan"),
-        ({"server_lr": [1.0, 0.0]}, "training.server_lr = 0"),
-        ({"local_lr": "fast"}, "training.local_lr = 'fast' is not a number"),
-        ({"seed": -1}, "seed = -1"),
-        ({"seed": [0, 1], "local_lr": [0.1] * 3}, "of one length"),
-        ({"seed": [[0, 1]]}, "one-dimensional"),
-        ({"model": maxfl.mlp(3, (3,), 2)}, "can't be applied to features of shape .2."),
-        ({"model": maxfl.mlp(2, (3,), 1)}, "one logit per class"),
-        ({"model": maxfl.Model(lambda _: jnp.zeros(2, int), lambda w, x, _=None: x + w)}, "float"),
-        ({"model": maxfl.Model(lambda _: jnp.zeros(2), lambda w, x: x * w)}, "can't be applied"),
-        ({"at_once": 0}, "at_once = 0"),
-        ({"algorithm": "fedavg"}, "the str 'fedavg' stands for the Algorithm"),
-        ({"requirement": 3.0}, "the float 3.0 stands for the Requirement: want maxfl.solo"),
-        ({"participation": "opt-out"}, "stands for the Participation"),
-    ],
-)  # fmt: skip
-def test_bad_settings_are_refused(options, words):
-    with pytest.raises(maxfl.InputError, match=words):
-        simulation(**options)
-
-
-def test_a_model_that_starts_with_nan_is_refused():
-    model = maxfl.Model(lambda _: jnp.full(2, jnp.nan), lambda w, x, _=None: x * w)
-    with pytest.raises(maxfl.InputError, match="parameters that are NaN"):
-        simulation(model).start()
-
-
-def test_plain_tuples_are_arrays_too():
-    assert simulation(seed=(0, 1), local_lr=(0.1, 0.2)).configurations == 2
-
-
-def test_bad_numbers_of_methods_are_refused():
-    with pytest.raises(maxfl.InputError, match="is not a number"):
-        maxfl.maxfl(temperature=10**400)
-    with pytest.raises(maxfl.InputError, match="temperature = 0: want a finite number above 0"):
-        maxfl.maxfl(temperature=0)
-    with pytest.raises(maxfl.InputError, match="epsilon"):
-        maxfl.maxfl(epsilon=-1)

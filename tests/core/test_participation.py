@@ -5,11 +5,18 @@ import numpy as np
 import pytest
 
 import maxfl
-from maxfl.core.participation import Presence, Rule, answers, sample, willing
+from maxfl.core.participation import (
+    ParticipationHParams,
+    ParticipationRule,
+    responds,
+    sample,
+    willing,
+)
+from support import small
 
 
 def counts(draws, clients):
-    """How often each client was drawn, and how often each draw was real."""
+    """Return how often each client was drawn."""
     drawn = [np.asarray(sample(jax.random.key(s), *draws)[0]) for s in range(300)]
     return np.bincount(np.concatenate(drawn), minlength=clients)
 
@@ -42,85 +49,86 @@ def test_cohorts_differ_only_as_far_as_availability_does():
 
 def test_willing_by_hand():
     loss, rho = np.array([0.5, 1.5], np.float32), np.ones(2, np.float32)
-    presence = Presence(start=10)
+    hparams = ParticipationHParams(start_round=10)
     for rule, round_, wants in (
-        (Rule.EVERYONE, 99, [True, True]),
-        (Rule.OPT_OUT, 9, [True, True]),
-        (Rule.OPT_OUT, 10, [True, False]),
-        (Rule.DECLINE, 10, [True, False]),
+        (ParticipationRule.EVERYONE, 99, [True, True]),
+        (ParticipationRule.OPT_OUT, 9, [True, True]),
+        (ParticipationRule.OPT_OUT, 10, [True, False]),
+        (ParticipationRule.DECLINE, 10, [True, False]),
     ):
-        np.testing.assert_array_equal(willing(rule, presence, round_, loss, rho), wants)
+        np.testing.assert_array_equal(willing(rule, hparams, round_, loss, rho), wants)
 
 
 def test_dropout_has_its_rate_and_is_drawn_by_client():
     clients = np.arange(4000)
-    stay = np.asarray(answers(jax.random.key(0), Presence(0, 0.3), clients))
+    stay = np.asarray(responds(jax.random.key(0), ParticipationHParams(0, 0.3), clients))
     assert stay.mean() == pytest.approx(0.7, abs=0.03)
-    again = np.asarray(answers(jax.random.key(0), Presence(0, 0.3), clients[::-1]))
+    again = np.asarray(responds(jax.random.key(0), ParticipationHParams(0, 0.3), clients[::-1]))
     np.testing.assert_array_equal(stay, again[::-1])
 
 
-TRAINING = maxfl.Training(rounds=12, cohort=3, local_steps=3, batch_size=4, local_lr=0.3, block=6)
-
-
-def train(federation, model, participation, requirement, rounds=12, method=None):
-    training = TRAINING._replace(rounds=rounds, evaluate_every=1)
-    return maxfl.simulate(
-        federation, model, method or maxfl.fedavg(), training,
+def train(participation, requirement, rounds=12, algorithm=None):
+    training = small.TRAINING._replace(rounds=rounds, local_lr=0.3)
+    return small.train(
+        algorithm or maxfl.fedavg(), training,
         participation=participation, requirement=requirement, seed=5,
     )  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("rule", "method", "asks"),
+    ("rule", "algorithm", "samples"),
     [
         (maxfl.opt_out, maxfl.fedavg(), False),
         (maxfl.decline, maxfl.maxfl(epsilon=0.0), True),
     ],
 )
-def test_nobody_willing_leaves_the_model_as_it_was(small, small_model, rule, method, asks):
-    history = train(small, small_model, rule(0), maxfl.fixed(1e-6), method=method)
-    assert not history.asked.took_part.any()
+def test_nobody_willing_leaves_the_model_as_it_was(rule, algorithm, samples):
+    history = train(rule(0), maxfl.fixed(1e-6), algorithm=algorithm)
+    assert not history.cohorts.participated.any()
     assert not history.evaluation.willing.any()
     np.testing.assert_array_equal(history.stalled_from(), [1])
-    np.testing.assert_array_equal(history.asked.sampled, asks)
-    np.testing.assert_array_equal(history.sampled()[:, 1:].sum(-1), 3 if asks else 0)
-    assert not history.took_part().any()
+    np.testing.assert_array_equal(history.cohorts.sampled, samples)
+    np.testing.assert_array_equal(history.sampled()[:, 1:].sum(-1), 3 if samples else 0)
+    assert not history.participated().any()
     losses = history.evaluation.train_loss[0]
     np.testing.assert_array_equal(losses, np.broadcast_to(losses[0], losses.shape))
 
 
-def test_opt_out_starts_at_its_round_and_clients_come_back(small, small_model):
-    # A bar at the middle of the losses, so that clients cross it in both directions.
-    history = train(small, small_model, maxfl.opt_out(4), maxfl.fixed(1.1), rounds=40)
-    assert history.asked.took_part[0, :4].all()
+def test_opt_out_starts_at_its_round_and_clients_come_back():
+    # A threshold at the middle of the losses, so that clients cross it in both directions.
+    history = train(maxfl.opt_out(4), maxfl.fixed(1.1), rounds=40)
+    assert history.cohorts.participated[0, :4].all()
     wants = history.evaluation.willing[0]  # after r rounds: for round r, counted from 0
     satisfied = history.satisfied("training")[0]
     np.testing.assert_array_equal(wants[4:], satisfied[4:])
     assert wants[:4].all()
-    left_and_returned = (~wants[4:-1] & wants[5:])[:, : small.seen].any()
+    left_and_returned = (~wants[4:-1] & wants[5:])[:, : small.SMALL.seen].any()
     assert left_and_returned, "some client should come back"
     for t in range(4, 40):
-        present = history.asked.client[0, t][history.asked.took_part[0, t]]
+        present = history.cohorts.client_id[0, t][history.cohorts.participated[0, t]]
         assert wants[t][present].all()
 
 
-def test_decline_asks_as_if_everyone_would_come(small, small_model):
-    asked = train(small, small_model, maxfl.decline(0), maxfl.fixed(0.8)).asked
-    free = train(small, small_model, maxfl.everyone(), maxfl.fixed(0.8)).asked
-    np.testing.assert_array_equal(asked.client, free.client)
-    assert not asked.took_part.all()
+def test_decline_samples_as_if_everyone_would_come():
+    options = {"requirement": maxfl.fixed(0.8), "algorithm": maxfl.maxfl(epsilon=0.0)}
+    declining, free = (
+        train(rule, **options).cohorts for rule in (maxfl.decline(0), maxfl.everyone())
+    )
+    np.testing.assert_array_equal(declining.client_id, free.client_id)
+    assert not declining.participated.all()
 
 
-def test_random_dropout_thins_the_cohort(small, small_model):
-    history = train(small, small_model, maxfl.everyone(dropout=0.5), maxfl.solo(), rounds=60)
-    assert history.asked.took_part.mean() == pytest.approx(0.5, abs=0.12)
-    assert (history.asked.weight[~history.asked.took_part] == 0).all()
-    assert history.asked.sampled.all()
+def test_random_dropout_thins_the_cohort():
+    history = train(maxfl.everyone(client_dropout=0.5), maxfl.solo(1.2, 5), rounds=60)
+    assert history.cohorts.participated.mean() == pytest.approx(0.5, abs=0.12)
+    assert (history.cohorts.weight[~history.cohorts.participated] == 0).all()
+    assert history.cohorts.sampled.all()
     np.testing.assert_array_equal(history.stalled_from(), [0])
 
 
-@pytest.mark.parametrize("numbers", [{"start": -1}, {"start": 1.5}, {"dropout": 1.0}])
-def test_bad_numbers_are_refused(numbers):
-    with pytest.raises(maxfl.InputError, match=next(iter(numbers))):
-        maxfl.opt_out(**numbers)
+@pytest.mark.parametrize(
+    "hparams", [{"start_round": -1}, {"start_round": 1.5}, {"client_dropout": 1.0}]
+)
+def test_bad_numbers_are_refused(hparams):
+    with pytest.raises(maxfl.InputError, match=next(iter(hparams))):
+        maxfl.opt_out(**hparams)

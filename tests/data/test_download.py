@@ -20,7 +20,7 @@ CONTENT = bytes(range(256)) * 20_000
 
 
 class Server(http.server.BaseHTTPRequestHandler):
-    """Serves CONTENT; honours ranges and tells the length unless told not to; can hang up."""
+    """Serves CONTENT; honours ranges and sends the length unless set otherwise; can hang up."""
 
     ranges = True
     length = True

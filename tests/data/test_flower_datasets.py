@@ -1,4 +1,4 @@
-"""Flower Datasets' own partitioners make federations."""
+"""The partitioners of Flower Datasets make federations."""
 
 import numpy as np
 import pytest
@@ -28,15 +28,15 @@ def test_a_partitioner_makes_a_federation(table):
     fed = maxfl.from_flwr_datasets(partitioner, unseen=2)
     assert fed.clients == 6
     assert fed.seen == 4
-    assert fed.about.labels == ("a", "b", "c")
+    assert fed.metadata.labels == ("a", "b", "c")
     assert fed.train.x.dtype == np.uint8
     assert fed.train.x.shape[1:] == (4, 4)
     sizes = [len(partitioner.load_partition(i)) for i in range(6)]
     np.testing.assert_array_equal(fed.train_sizes + fed.test_sizes, sizes)
     # Client 5's labels are those of partition 5.
-    own = np.concatenate([s.y[s.offsets[5] : s.offsets[6]] for s in (fed.train, fed.test)])
+    ours = np.concatenate([s.y[s.offsets[5] : s.offsets[6]] for s in (fed.train, fed.test)])
     theirs = partitioner.load_partition(5)["label"][:]
-    np.testing.assert_array_equal(np.sort(own), np.sort(theirs))
+    np.testing.assert_array_equal(np.sort(ours), np.sort(theirs))
 
 
 def test_a_wrong_column_is_named(table):
@@ -57,7 +57,7 @@ def test_partitions_that_are_too_small_are_left_out(table):
     fed = maxfl.from_flwr_datasets(Uneven(), unseen=1)
     assert (fed.train_sizes + fed.test_sizes).tolist() == [10, 29]
     assert fed.names.tolist() == [0, 3]
-    assert fed.about.notes == ("2 partitions with fewer than 2 samples are left out",)
+    assert fed.metadata.notes == ("2 partitions with fewer than 2 samples are left out",)
     assert maxfl.from_flwr_datasets(Uneven(), min_samples=11).names.tolist() == [3]
     with pytest.raises(maxfl.InputError, match="none of 4 partitions has min_samples = 30"):
         maxfl.from_flwr_datasets(Uneven(), min_samples=30)

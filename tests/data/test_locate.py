@@ -7,7 +7,7 @@ import maxfl
 from maxfl.data import locate
 from maxfl.data.download import UnavailableError
 from maxfl.data.locate import find, obtain
-from maxfl.data.registry import FASHION_MNIST, SENTIMENT140_SAMPLE, fashion_mnist_pairs, glove_file
+from maxfl.data.registry import FASHION_MNIST, SENTIMENT140_SAMPLE, fashion_mnist_files, glove_file
 from maxfl.runs.build_data import prepare_federation
 from maxfl.runs.config import DataConfig
 from support.data_files import idx
@@ -61,7 +61,7 @@ def test_another_folder_of_data_is_not_mistaken_for_the_last(tmp_path, monkeypat
         folder = tmp_path / str(value)
         folder.mkdir()
         arrays = np.full((2, 4, 4), value), np.zeros(2)
-        for file, array in zip(fashion_mnist_pairs("test")[0], arrays, strict=True):
+        for file, array in zip(fashion_mnist_files("test")[0], arrays, strict=True):
             (folder / file.name).write_bytes(idx(array))
         monkeypatch.setenv("MAXFL_DATA", str(folder))
         fed = prepare_federation(DataConfig(**wanted, clients=1, samples=2), 0)

@@ -41,22 +41,23 @@ local_steps = 2
 batch_size = 4
 local_lr = 0.05
 evaluate_every = 5
-block = 5
+checkpoint_every = 5
 [requirement]
 steps = 3
 """
 
 
 def free_port():
-    with socket.socket() as door:
-        door.bind(("127.0.0.1", 0))
-        return door.getsockname()[1]
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return server.getsockname()[1]
 
 
 @contextmanager
 def started(arguments, *, devices=1, **variables):
     """A Python process, ended by its id if it is still there."""
-    own = {
+    environment = {
+        **os.environ,
         "PYTHONPATH": os.pathsep.join(
             [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
         ),
@@ -66,7 +67,7 @@ def started(arguments, *, devices=1, **variables):
         **variables,
     }
     process = subprocess.Popen(
-        [sys.executable, *map(str, arguments)], env={**os.environ, **own}, text=True,
+        [sys.executable, *map(str, arguments)], env=environment, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     try:
@@ -88,17 +89,17 @@ def command(process, *arguments, port, processes=2, timeout=60):
 def all_of(commands, *, devices=1, limit=300, variables=()):
     """Run processes side by side; (status, stdout, stderr) of each."""
     with ExitStack() as stack:
-        own = list(variables) or [{}] * len(commands)
+        environments = list(variables) or [{}] * len(commands)
         running = [
             stack.enter_context(started(arguments, devices=devices, **more))
-            for arguments, more in zip(commands, own, strict=True)
+            for arguments, more in zip(commands, environments, strict=True)
         ]
-        said = [process.communicate(timeout=limit) for process in running]
-        return [(process.returncode, *words) for process, words in zip(running, said, strict=True)]
+        printed = [process.communicate(timeout=limit) for process in running]
+        return [(p.returncode, *texts) for p, texts in zip(running, printed, strict=True)]
 
 
 def worked(folder, cases, *, processes=2, devices=1):
-    """Histories of some cases as each process was told them, as named arrays."""
+    """Histories of some cases as each process has them, as named arrays."""
     port = free_port()
     script = Path(process_worker.__file__)
     commands = [[script, port, processes, p, folder, *cases] for p in range(processes)]
@@ -110,11 +111,11 @@ def worked(folder, cases, *, processes=2, devices=1):
 
 def assert_equal(one, other, tolerance=0.0):
     assert one.keys() == other.keys()
-    for name, own in one.items():
-        if tolerance and own.dtype.kind == "f":
-            np.testing.assert_allclose(own, other[name], tolerance, tolerance, err_msg=name)
+    for name, array in one.items():
+        if tolerance and array.dtype.kind == "f":
+            np.testing.assert_allclose(array, other[name], tolerance, tolerance, err_msg=name)
         else:
-            np.testing.assert_array_equal(own, other[name], name)
+            np.testing.assert_array_equal(array, other[name], name)
 
 
 def test_two_processes_give_what_one_gives(tmp_path):
@@ -294,32 +295,34 @@ def refused(tmp_path, *commands):
 
 def test_processes_that_run_something_else_are_refused_by_name(tmp_path, config):
     port, out = free_port(), ["--out", tmp_path / "new"]
-    told = refused(
+    messages = refused(
         tmp_path,
         command(0, "run", config, *out, port=port),
         command(1, "run", config, *out, "--set", "training.local_lr=0.1", port=port),
     )
-    for words in told:
+    for words in messages:
         assert "process 1 runs another experiment than process 0" in words
         assert "config.training.local_lr (0.05 in process 0, 0.1 in process 1)" in words
 
 
-def test_a_mistake_in_one_process_is_told_in_all(tmp_path, config):
+def test_a_mistake_in_one_process_is_explained_in_all(tmp_path, config):
     port, out = free_port(), ["--out", tmp_path / "new"]
-    told = refused(
+    messages = refused(
         tmp_path,
         command(0, "run", config, *out, port=port),
         command(1, "run", tmp_path / "none.toml", *out, port=port),
     )
-    for words in told:
+    for words in messages:
         assert "process 1: " in words
         assert "none.toml" in words
     mine = tmp_path / "thesis"
     mine.mkdir()
     (mine / "thesis.tex").write_text("mine")
     port = free_port()
-    told = refused(tmp_path, *(command(p, "run", config, "--out", mine, port=port) for p in (0, 1)))
-    assert all("not empty and holds no run" in words for words in told)
+    messages = refused(
+        tmp_path, *(command(p, "run", config, "--out", mine, port=port) for p in (0, 1))
+    )
+    assert all("not empty and holds no run" in words for words in messages)
     assert [path.name for path in mine.iterdir()] == ["thesis.tex"]
 
 

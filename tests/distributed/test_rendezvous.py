@@ -16,32 +16,32 @@ HOST = "127.0.0.1"
 
 @pytest.fixture
 def port():
-    with socket.socket() as door:
-        door.bind((HOST, 0))
-        return door.getsockname()[1]
+    with socket.socket() as server:
+        server.bind((HOST, 0))
+        return server.getsockname()[1]
 
 
 @pytest.fixture
 def in_threads():
-    """Call several functions at a time: what each says is its error, or None.
+    """Call several functions at a time, and return the error of each, or None.
 
     The connections that they return are open until the test ends.
     """
-    lines = []
-    yield partial(_in_threads, lines)
-    for line in lines:
-        line.close()
+    peers = []
+    yield partial(_in_threads, peers)
+    for peer in peers:
+        peer.close()
 
 
-def _in_threads(lines, *calls):
-    said = [None] * len(calls)
+def _in_threads(peers, *calls):
+    errors = [None] * len(calls)
 
     def one(i, function, *arguments):
         try:
             given = function(*arguments) or []
-            lines.extend(given if isinstance(given, list) else [given])
+            peers.extend(given if isinstance(given, list) else [given])
         except maxfl.InputError as error:
-            said[i] = str(error)
+            errors[i] = str(error)
 
     threads = [threading.Thread(target=one, args=(i, *call)) for i, call in enumerate(calls)]
     for thread in threads:
@@ -49,11 +49,11 @@ def _in_threads(lines, *calls):
     for thread in threads:
         thread.join(20)
         assert not thread.is_alive()
-    return said
+    return errors
 
 
 def test_three_processes_meet_whoever_comes_first_and_the_port_is_free_again(port, in_threads):
-    roll = (rendezvous._call_roll, HOST, port, 3, 10)
+    roll = (rendezvous._roll_call, HOST, port, 3, 10)
     answers = [(rendezvous._answer, HOST, port, 3, p, 10) for p in (2, 1)]
     assert in_threads(*answers, roll) == [None] * 3
     socket.create_server((HOST, port), reuse_port=False).close()
@@ -64,19 +64,19 @@ def test_somebody_elses_connection_does_not_count(port, in_threads):
         for words in (b"GET / HTTP/1.1\r\n\r\n", b"[]\n", b'{"process": []}\n'):
             while True:
                 try:
-                    line = socket.create_connection((HOST, port), 5)
+                    peer = socket.create_connection((HOST, port), 5)
                     break
                 except OSError:
                     time.sleep(0.01)
-            with line:
-                line.sendall(words)
+            with peer:
+                peer.sendall(words)
 
     def late():
         time.sleep(0.3)
         return rendezvous._answer(HOST, port, 2, 1, 10)
 
     assert (
-        in_threads((rendezvous._call_roll, HOST, port, 2, 10), (stranger,), (late,)) == [None] * 3
+        in_threads((rendezvous._roll_call, HOST, port, 2, 10), (stranger,), (late,)) == [None] * 3
     )
 
 
@@ -85,27 +85,27 @@ def test_somebody_elses_connection_does_not_count(port, in_threads):
     [
         ([(3, 1)], "process 2 of 3 has not come in 0.5 s"),
         ([(3, 1), (3, 1)], "two processes have the number 1"),
-        ([(4, 1)], "process 1 was told of 4 processes, and process 0 of 3"),
+        ([(4, 1)], "process 1 expects 4 processes, and process 0 expects 3"),
     ],
 )
-def test_who_is_wrong_is_told_to_all(port, in_threads, others, words):
+def test_all_learn_what_is_wrong(port, in_threads, others, words):
     answers = [(rendezvous._answer, HOST, port, count, p, 5) for count, p in others]
-    told = in_threads((rendezvous._call_roll, HOST, port, 3, 0.5), *answers)
-    assert all(words in said for said in told)
+    errors = in_threads((rendezvous._roll_call, HOST, port, 3, 0.5), *answers)
+    assert all(words in error for error in errors)
 
 
 def test_one_that_comes_and_dies_ends_the_wait_of_all(port, in_threads):
     def dies():
         while True:
-            with suppress(OSError), socket.create_connection((HOST, port), 5) as line:
-                rendezvous._say(line, {"processes": 4, "process": 2})
+            with suppress(OSError), socket.create_connection((HOST, port), 5) as peer:
+                rendezvous._send(peer, {"processes": 4, "process": 2})
                 time.sleep(1.0)
                 return
 
     began = time.monotonic()
     stays = (rendezvous._answer, HOST, port, 4, 1, 10)
-    told = in_threads((rendezvous._call_roll, HOST, port, 4, 15), stays, (dies,))
-    assert all("process 2 came and has ended" in said for said in told[:2])
+    errors = in_threads((rendezvous._roll_call, HOST, port, 4, 15), stays, (dies,))
+    assert all("process 2 came and has ended" in error for error in errors[:2])
     assert time.monotonic() - began < 5
 
 
@@ -116,15 +116,15 @@ def test_process_0_that_is_not_there_or_can_not_listen(port):
         socket.create_server((HOST, port)),
         pytest.raises(maxfl.InputError, match="choose another port"),
     ):
-        rendezvous._call_roll(HOST, port, 2, 1)
+        rendezvous._roll_call(HOST, port, 2, 1)
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("127.0.0.1", 2, 0), "want the address and a port"),
-        (("127.0.0.1:99999", 2, 0), "want the address and a port"),
-        ((None, 2, 0), "want the address and a port"),
+        (("127.0.0.1", 2, 0), "expected the address and a port"),
+        (("127.0.0.1:99999", 2, 0), "expected the address and a port"),
+        ((None, 2, 0), "expected the address and a port"),
         (("127.0.0.1:1234", None, 0), "processes = None"),
         (("127.0.0.1:1234", 2, -1), "process = -1"),
         (("127.0.0.1:1234", 2, 2), "2 processes have the numbers 0 to 1"),

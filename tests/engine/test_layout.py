@@ -1,21 +1,29 @@
-"""Which devices take configurations, and which take clients."""
+"""Devices of configurations and of clients; samples that are measured at once."""
 
-from types import SimpleNamespace
+from dataclasses import dataclass
 
+import jax
 import pytest
 
-from maxfl.engine.layout import _grid
+import maxfl
+from maxfl.engine.layout import EvalBatch, choose_eval_batch, layout
+
+
+@dataclass(frozen=True)
+class Device:
+    """What a layout knows of a device."""
+
+    process_index: int
+    id: int
 
 
 def grid(configurations, clients, *sizes):
-    """Rows of the processes' numbers, for processes of so many devices, given in no order."""
+    """Return rows of the processes' numbers, for processes of so many devices, in no order."""
     devices = [
-        SimpleNamespace(process_index=p, id=2048 * p + i)
-        for p, n in enumerate(sizes)
-        for i in range(n)
+        Device(process_index=p, id=2048 * p + i) for p, n in enumerate(sizes) for i in range(n)
     ]
-    found = _grid(configurations, clients, devices[::-1])
-    return [[device.process_index for device in row] for row in found]
+    found = layout(configurations, clients, EvalBatch(1, 1), devices=devices[::-1], max_parallel=1)
+    return [[device.process_index for device in row] for row in found.mesh.devices]
 
 
 @pytest.mark.parametrize(
@@ -51,3 +59,19 @@ def test_there_are_never_more_rows_than_configurations():
     for configurations in range(1, 7):
         for sizes in ([6], [3, 3], [2, 2, 2], [1, 5]):
             assert len(grid(configurations, 4, *sizes)) <= configurations
+
+
+@pytest.mark.parametrize(
+    ("sizes", "rows"), [([12] * 9, 16), ([17] * 9, 32), ([300, 300], 64), ([5000] * 3, 512),
+                        ([12] * 99 + [5000], 32), ([10] * 9 + [5000], 64)],
+)  # fmt: skip
+def test_small_clients_are_measured_in_small_products(sizes, rows):
+    assert choose_eval_batch(sizes, jax.devices()).client == rows
+
+
+def test_all_cores_must_be_asked_for_first(monkeypatch):
+    devices = len(jax.devices())
+    monkeypatch.delenv("JAX_NUM_CPU_DEVICES", raising=False)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: range(devices + 1), raising=False)
+    with pytest.raises(maxfl.InputError, match="JAX has computed something already"):
+        maxfl.use_all_cores()

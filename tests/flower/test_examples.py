@@ -12,9 +12,9 @@ pytest.importorskip("flwr", reason="Flower not installed")
 
 from flwr.app import Context, RecordDict
 
-from support.flower_nodes import Nodes, _identity  # noqa: F401
+from support.flower_nodes import Nodes
 
-pytestmark = [pytest.mark.extras, pytest.mark.usefixtures("_identity")]
+pytestmark = [pytest.mark.extras, pytest.mark.usefixtures("flower_identity")]
 ROOT = Path(__file__).parents[2]
 READY = ROOT / "src/maxfl/flower/app_template"
 APPS = {
@@ -93,9 +93,9 @@ def test_of_the_ready_apps_clients_three_stay(modules, tmp_path):
     indirect=True,
 )  # fmt: skip
 def test_the_app_in_pytorch_runs(modules, tmp_path):
-    took_part = run(*modules, tmp_path)
-    assert took_part[:4] == [4, 4, 4, 4]
-    assert 0 < took_part[-1] < 4
+    participated = run(*modules, tmp_path)
+    assert participated[:4] == [4, 4, 4, 4]
+    assert 0 < participated[-1] < 4
 
 
 def run(server, client, folder):
@@ -107,11 +107,11 @@ def run(server, client, folder):
 
 
 def federation(client, folder):
-    """Four nodes, and what a server is told."""
+    """Four nodes, and the context of a server."""
     nodes = Nodes(*[client.app] * 4)
     for k, context in enumerate(nodes.contexts.values()):
         context.node_config |= {"partition-id": k, "num-partitions": 4}
-    settings = {"rounds": 6, "nodes": 4, "timeout": 60, "resume": False, "reveal": True,
+    settings = {"rounds": 6, "nodes": 4, "timeout": 60, "resume": False, "collect_losses": True,
                 "results": str(folder / "results")}  # fmt: skip
     return nodes, Context(
         run_id=1, node_id=1, node_config={}, state=RecordDict(), run_config=settings

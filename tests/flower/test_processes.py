@@ -43,12 +43,12 @@ def wait_for(condition, limit):
 def processes_of(folder):
     """Processes whose command line or environment names a folder."""
     found = []
-    for own in Path("/proc").glob("[0-9]*"):
+    for process in Path("/proc").glob("[0-9]*"):
         try:
-            text = (own / "cmdline").read_bytes() + (own / "environ").read_bytes()
+            text = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
         except OSError:
             continue
-        if str(folder).encode() in text and int(own.name) != os.getpid():
+        if str(folder).encode() in text and int(process.name) != os.getpid():
             found.append(text[:200])
     return found
 
@@ -56,22 +56,22 @@ def processes_of(folder):
 def test_a_federation_survives_its_clients(tmp_path):
     """TLS and authentication; of seven clients two are honest to the end."""
     results = tmp_path / "results"
-    with deployed(tmp_path / "flower") as here:
+    with deployed(tmp_path / "flower") as deployment:
         for behaviour in ("", "", "nan", "decline", "raise", "hang"):
-            here.start_node({"behaviour": behaviour})
-        victim = here.start_node({"behaviour": "slow"})
-        stranger = here.start_node({}, register=False)
+            deployment.start_node({"behaviour": behaviour})
+        victim = deployment.start_node({"behaviour": "slow"})
+        stranger = deployment.start_node({}, register=False)
         other = make_certificates(tmp_path / "other", "127.0.0.1").authority
-        distrustful = here.start_node({}, authority=other)
+        distrustful = deployment.start_node({}, authority=other)
         # In a fresh environment the first start of every app takes its time.
         settings = {"nodes": 7, "results": str(results), "timeout": 30, "rounds": 2}
-        run = here.submit(APP, settings)
+        run = deployment.submit(APP, settings)
         # It has taken part in the first round, and its app is at work in the second.
         wait_for(lambda: victim.log.read_text().count("`flwr-clientapp`") == 2, 100)
         time.sleep(3)
         os.killpg(victim.process.pid, signal.SIGKILL)
-        status = here.wait(run, 200)
-        assert status == "finished:completed", here.log_of(run)
+        status = deployment.wait(run, 200)
+        assert status == "finished:completed", deployment.log_of(run)
         assert "Failed to activate SuperNode" in stranger.log.read_text()
         assert "certificate verify failed" in distrustful.log.read_text()
     entry = summary_of(results)
@@ -101,36 +101,36 @@ def test_the_same_model_as_the_simulation(tmp_path, monkeypatch):
     history = maxfl.simulate(
         setting.federation(), setting.MODEL, maxfl.maxfl(temperature=setting.TEMPERATURE),
         setting.TRAINING, seed=setting.SEED, requirement=maxfl.solo(steps=setting.SOLO_STEPS),
-        participation=maxfl.decline(start=setting.DECLINE_AFTER),
+        participation=maxfl.decline(start_round=setting.DECLINE_AFTER),
     )  # fmt: skip
-    with deployed(tmp_path / "flower", tls=False) as here:
+    with deployed(tmp_path / "flower", tls=False) as deployment:
         for k in range(setting.CLIENTS):
-            here.start_node({"partition-id": k})
-        run = here.submit(PARITY, {"results": str(tmp_path / "results")})
-        assert here.wait(run, 300) == "finished:completed", here.log_of(run)
-    found = load_file(tmp_path / "results" / "model.safetensors")
+            deployment.start_node({"partition-id": k})
+        run = deployment.submit(PARITY, {"results": str(tmp_path / "results")})
+        assert deployment.wait(run, 300) == "finished:completed", deployment.log_of(run)
+    model = load_file(tmp_path / "results" / "model.safetensors")
     for name, w in to_named(history.params).items():
-        np.testing.assert_allclose(found[name], w[0], atol=1e-5)
-    took_part = np.asarray(history.asked.took_part)[0].sum(1)
-    assert 0 < took_part[-1] < setting.CLIENTS, "some decline, or this shows less"
+        np.testing.assert_allclose(model[name], w[0], atol=1e-5)
+    participated = np.asarray(history.cohorts.participated)[0].sum(1)
+    assert 0 < participated[-1] < setting.CLIENTS, "some decline, or this shows less"
     answers = summary_of(tmp_path / "results")["answers"]
-    assert answers["took_part"] == took_part.sum()
+    assert answers["participated"] == participated.sum()
 
 
 def test_sums_alone_through_real_processes(tmp_path):
     """Secure aggregation with noise, without TLS."""
     results = tmp_path / "results"
-    with deployed(tmp_path / "flower", tls=False) as here:
+    with deployed(tmp_path / "flower", tls=False) as deployment:
         for behaviour in ("", "", "decline"):
-            here.start_node({"behaviour": behaviour})
+            deployment.start_node({"behaviour": behaviour})
         settings = {"results": str(results), "secure": True, "rounds": 2}
-        run = here.submit(APP, settings)
-        assert here.wait(run, 200) == "finished:completed", here.log_of(run)
+        run = deployment.submit(APP, settings)
+        assert deployment.wait(run, 200) == "finished:completed", deployment.log_of(run)
     entry = summary_of(results)
     w = load_file(results / "model.safetensors")["w"]
     assert np.all((w > 0.3) & (w < 1.5))
     assert entry["privacy"]["epsilon"] > 0
-    assert entry["answers"]["asked"] == 6
+    assert entry["answers"]["sampled"] == 6
     assert entry["events"] == []  # who declined is not known
 
 
@@ -156,5 +156,5 @@ def test_the_demo_stopped_and_taken_up(tmp_path):
     assert "round 1:" not in done.stdout
     page = (tmp_path / "out/federation/report/report.html").read_text()
     assert "a federation on Flower" in page
-    assert summary_of(tmp_path / "out/federation")["answers"]["asked"] == 4
+    assert summary_of(tmp_path / "out/federation")["answers"]["sampled"] == 4
     wait_for(lambda: not processes_of(tmp_path), 10)

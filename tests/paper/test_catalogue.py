@@ -1,6 +1,7 @@
-"""The paper's experiments: declarations, choice, comparison, and the runs that are kept."""
+"""The paper's exhibits: declarations, choice, comparison, and the reference runs."""
 
 import csv
+import runpy
 from itertools import product
 from pathlib import Path
 
@@ -10,26 +11,29 @@ import pyarrow.parquet as pq
 import pytest
 
 import maxfl
-from maxfl.paper.catalogue import EXPERIMENTS
+from maxfl.paper.catalogue import EXHIBITS
 from maxfl.paper.compare import compare
-from maxfl.paper.declare import Column, Method, Part, Study, data_of, with_the_papers_data
-from maxfl.paper.results import Outcome, kept, printed, read
-from maxfl.paper.study import ABOUT, SEARCH, best, case
+from maxfl.paper.declare import Column, Method, Part, Study, data_config, with_paper_data
+from maxfl.paper.results import StudyResults, paper_values, read, reference_run
+from maxfl.paper.study import STUDY_SEARCH, best_point, configure
 from maxfl.utils.errors import InputError
+from maxfl.utils.files import write_json
+from maxfl.utils.paths import STUDY, STUDY_RESULTS
 
-PRINTED = Path(maxfl.__file__).parent / "paper/paper_values.csv"
+ROOT = Path(__file__).parents[2]
+PAPER_VALUES = Path(maxfl.__file__).parent / "paper/paper_values.csv"
 
 
-def test_every_experiment_is_declared_as_the_settings_want_it():
-    for study in {e.study.name: e.study for e in EXPERIMENTS.values()}.values():
+def test_every_exhibit_is_declared_as_the_settings_expect_it():
+    for study in {e.study.name: e.study for e in EXHIBITS.values()}.values():
         points = study.points
         assert len(points) in (1, 5, 36, 45)
         for part, method in product(study.parts, study.methods):
             for point in (part.typical, points[0], points[-1]):
-                config = case(part, method, point, {}, 0).config
+                config = configure(part, method, point, {}, 0).config
                 assert config.training.rounds == 200
-            if method.paced:
-                assert config.algorithm.numbers["rounds"] == 200
+            if method.rounds_key:
+                assert config.algorithm.hparams["rounds"] == 200
             # The product of the rates is one that the paper searched.
             rates = {config.training.local_lr * p.get("training.server_lr", 1.0) for p in points}
             if "training.server_lr" in study.grid and part.label == "FMNIST":
@@ -37,29 +41,29 @@ def test_every_experiment_is_declared_as_the_settings_want_it():
 
 
 def test_every_printed_figure_has_its_place():
-    with PRINTED.open(encoding="utf-8") as file:
+    with PAPER_VALUES.open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     places = [
         (name, method, column)
-        for name, e in EXPERIMENTS.items()
-        for (method, column) in printed(e)
-        if method in e.shown
+        for name, e in EXHIBITS.items()
+        for (method, column) in paper_values(e)
+        if method in e.method_labels
     ]
     assert len(places) == len(set(places)) == len(rows) == 214
 
 
 def test_some_printed_figures():
     seen = Column("FMNIST", "seen", "test_accuracy")
-    table = printed(EXPERIMENTS["tab:testacc"])
+    table = paper_values(EXHIBITS["tab:testacc"])
     assert table["MaxFL", seen] == ("70.86", "2.18")
     assert table["FedAvg", seen] == ("43.70", "0.02")
-    unseen = printed(EXPERIMENTS["tab:unseen"])
+    unseen = paper_values(EXHIBITS["tab:unseen"])
     assert unseen["MaxFL", Column("Sent140", "unseen", "gm_appeal")] == ("0.43", "0.05")
-    assert printed(EXPERIMENTS["fig:syn"]) == {}
+    assert paper_values(EXHIBITS["fig:syn"]) == {}
 
 
 PART = Part("toy", {}, {})
-STUDY = Study("toy", (PART,), (Method("A", {}), Method("B", {})), {"x": (1, 2, 3)}, "gm_appeal")
+TOY = Study("toy", (PART,), (Method("A", {}), Method("B", {})), {"x": (1, 2, 3)}, "gm_appeal")
 
 
 def found(rows):
@@ -84,18 +88,18 @@ def test_the_best_point_is_that_of_the_largest_mean():
         for metric in ("gm_appeal", "preferred_accuracy", "train_loss")
     ]
     diverged = [*rows[:-1], (*rows[-1][:4], np.nan)]  # 3 has appeal, but once no loss
-    assert best(STUDY, found(rows), "toy", "A") == {"x": 3}
-    assert best(STUDY, found(diverged), "toy", "A") == {"x": 2}
+    assert best_point(TOY, found(rows), "toy", "A") == {"x": 3}
+    assert best_point(TOY, found(diverged), "toy", "A") == {"x": 2}
     tied = [
         (m, x, s, metric, 0.0 if metric == "gm_appeal" else float(x)) for m, x, s, metric, _ in rows
     ]
-    assert best(STUDY, found(tied), "toy", "A") == {"x": 3}, "ties by preferred accuracy"
+    assert best_point(TOY, found(tied), "toy", "A") == {"x": 3}, "ties by preferred accuracy"
     with pytest.raises(InputError, match="every configuration of A on toy diverged"):
-        best(STUDY, found([(*row[:4], np.nan) for row in rows]), "toy", "A")
+        best_point(TOY, found([(*row[:4], np.nan) for row in rows]), "toy", "A")
 
 
-def outcome(figures):
-    """A finished study of {method: (figure of each seed)} for one column of tab:unseen."""
+def results(figures):
+    """A finished study of {method: (value of each seed)} for one column of tab:unseen."""
     rows = [(m, s, v) for m, values in figures.items() for s, v in enumerate(values)]
     methods, seeds, values = zip(*rows, strict=True)
     count = len(rows)
@@ -104,32 +108,30 @@ def outcome(figures):
         "method": methods, "seed": seeds, "value": np.array(values, np.float32),
         "round": [200] * count, **{k: [w] * count for k, w in words.items()},
     })  # fmt: skip
-    about = {
+    summary = {
         "data": {"FMNIST": "toy data"},
         "chosen": {"FMNIST": {}},
         "scale": "a toy",
         "troubles": [],
         "data_notes": {"FMNIST": ""},
     }
-    return Outcome(table, about, "nowhere")
+    return StudyResults(table, summary, Path("nowhere"))
 
 
 def only_appeal(name):
-    experiment = EXPERIMENTS[name]
-    return experiment._replace(
-        columns=tuple(c for c in experiment.columns if c.metric == "gm_appeal")
-    )
+    exhibit = EXHIBITS[name]
+    return exhibit._replace(columns=tuple(c for c in exhibit.columns if c.metric == "gm_appeal"))
 
 
 def remarks(figures):
     """What is said of the methods' order."""
-    (table,) = compare(only_appeal("tab:unseen"), outcome(figures))
+    (table,) = compare(only_appeal("tab:unseen"), results(figures))
     return table.remarks
 
 
 def test_ours_stands_above_the_papers():
     figures = {"FedAvg": (0.1, 0.3), "MaxFL": (0.5, 0.5)}
-    (table,) = compare(only_appeal("tab:unseen"), outcome(figures))
+    (table,) = compare(only_appeal("tab:unseen"), results(figures))
     assert table.rows == [
         ["FedAvg", "0.20 ± 0.14"], ["   paper", "0.08 ± 0.01"],
         ["MaxFL", "0.50 ± 0.00"], ["   paper", "0.55 ± 0.0"],
@@ -158,37 +160,62 @@ def test_one_seed_makes_no_order():
     assert remark == "unseen, GM-Appeal: one seed, so no order of methods."
 
 
-def test_what_is_kept_is_whole():
-    folders = [p.parent for p in kept("").glob("*/" + ABOUT)]
-    assert folders
+def test_reference_runs_are_whole():
+    folders = [p.parent for p in reference_run("").glob("*/" + STUDY)]
+    assert {f.name for f in folders} == {e.study.name for e in EXHIBITS.values()}
     for folder in folders:
-        outcome = read(folder, folder.name)
-        assert outcome.about["scale"].startswith("full")
-        shown = [c for e in EXPERIMENTS.values() if e.study.name == folder.name for c in e.columns]
-        for part in outcome.parts:
-            for method in outcome.about["chosen"][part]:
-                column = next(c for c in shown if c.part == part)
-                assert len(outcome.final(method, column)) == 3
+        found = read(folder, folder.name)
+        assert found.summary["scale"].startswith("full")
+        columns = [c for e in EXHIBITS.values() if e.study.name == folder.name for c in e.columns]
+        for part in found.parts:
+            for method in found.summary["chosen"][part]:
+                column = next(c for c in columns if c.part == part)
+                assert len(found.final(method, column)) == 3
+
+
+def test_reference_runs_have_the_names_of_today():
+    convert = runpy.run_path(str(ROOT / "scripts/convert_reference_runs.py"))
+    for path in reference_run("").glob("*/" + STUDY):
+        assert not convert["_convert_study"](path.parent)
+    for name in convert["HEADINGS"]:
+        assert not convert["_convert_headings"](ROOT / "docs" / name)
+
+
+def test_a_study_of_version_0_1_is_read(tmp_path):
+    old, new = "FMNIST, 5 % liars", "FMNIST, 5 % Byzantine"
+    words = {"clients": "seen", "model": "global", "metric": "gm_appeal", "method": "MaxFL"}
+    row = words | {"part": old, "seed": 0, "round": 4, "value": 0.5, "server.trim": 0.1}
+    pq.write_table(pa.Table.from_pylist([row]), tmp_path / STUDY_RESULTS)
+    plan = {"parts": {old: {"adversary.share": 0.05}}}
+    summary = {"study": "liars", "chosen": {old: {"MaxFL": {"server.trim": 0.1}}}, "plan": plan}
+    write_json(tmp_path / STUDY, summary)
+    found = read(tmp_path, "byzantine")
+    assert found.parts == [new]
+    assert found.final("MaxFL", Column(new, "seen", "gm_appeal")).tolist() == [0.5]
+    assert "server.trim_fraction" in found.table.column_names
+    assert found.summary["chosen"][new]["MaxFL"] == {"server.trim_fraction": 0.1}
+    assert found.summary["declaration"] == {"parts": {new: {"attack.fraction": 0.05}}}
 
 
 def test_what_was_chosen_is_the_best_of_what_was_searched():
-    for study in {e.study.name: e.study for e in EXPERIMENTS.values()}.values():
-        if not (kept(study.name) / SEARCH).is_file():
+    for study in {e.study.name: e.study for e in EXHIBITS.values()}.values():
+        folder = reference_run(study.name)
+        if not (folder / STUDY_SEARCH).is_file():
             continue
-        found = pq.read_table(kept(study.name) / SEARCH)
-        for part, own in read(kept(study.name), study.name).about["chosen"].items():
-            for method, point in own.items():
-                assert best(study, found, part, method) == point
+        found = pq.read_table(folder / STUDY_SEARCH)
+        for part, chosen in read(folder, study.name).summary["chosen"].items():
+            for method, point in chosen.items():
+                assert best_point(study, found, part, method) == point
 
 
 def test_the_papers_own_data_are_taken_where_they_are(tmp_path, monkeypatch):
-    study = EXPERIMENTS["tab:testacc"].study
+    study = EXHIBITS["tab:testacc"].study
     monkeypatch.setattr("maxfl.paper.declare.find", lambda *_: None)
-    assert with_the_papers_data(study) == study
+    assert with_paper_data(study) == study
     monkeypatch.setattr("maxfl.paper.declare.find", lambda *_: tmp_path)
-    fmnist, emnist = with_the_papers_data(study).parts
+    fmnist, emnist = with_paper_data(study).parts
     assert fmnist == study.parts[0]
     assert (emnist.settings["data.part"], emnist.note) == ("both", "")
-    _, tweets = with_the_papers_data(EXPERIMENTS["tab:unseen"].study).parts
-    data = data_of(tweets)
+    _, tweets = with_paper_data(EXHIBITS["tab:unseen"].study).parts
+    data = data_config(tweets)
     assert (data.source, data.partition, data.unseen) == ("sent140", "by-owner", 619)

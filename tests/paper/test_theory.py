@@ -15,9 +15,9 @@ from maxfl.paper.theory.finding import write
 from maxfl.paper.theory.mean_estimation import (
     Draws,
     Models,
-    apart,
     at_mean,
     curvature_at_the_middle,
+    distances,
     draw,
     gm_appeal,
     local_minimum,
@@ -96,7 +96,7 @@ def test_lemma_2_convex_surrogates_have_their_minimum_at_the_mean(surrogate):
     np.testing.assert_allclose(models.offset, span / 2, atol=1e-9)
     for share in (0.1, 0.3, 0.49):  # it falls until there and rises after, so there is no other
         before, after = (
-            slope(surrogate, apart(problem, Models(models.anchor, span * s)))
+            slope(surrogate, distances(problem, Models(models.anchor, span * s)))
             for s in (share, 1 - share)
         )
         assert (before * span < 0).all()
@@ -124,8 +124,8 @@ def test_lemma_4_no_local_minimum_outside_its_range():
     problem = two_clients(6.0, 1.0, 5_000, rng())
     low, high = problem.empirical.min(1), problem.empirical.max(1)
     for seed in range(3):
-        away = abs(apart(problem, local_minimum(SIGMOID, problem, sides(5_000, rng(seed)))))
-        assert (away.min(1) <= 2).all()
+        distance = abs(distances(problem, local_minimum(SIGMOID, problem, sides(5_000, rng(seed)))))
+        assert (distance.min(1) <= 2).all()
     # And none hides elsewhere: on a grid, every local minimum lies within 2 of a mean.
     for a, b in zip(low[:500], high[:500], strict=True):
         w = np.linspace(a - 1, b + 1, 2001)
@@ -139,10 +139,10 @@ def test_lemma_4_no_local_minimum_outside_its_range():
 def test_what_bisection_finds_is_a_minimum():
     problem = two_clients(2.0, 1.0, 3_000, rng())
     models = local_minimum(SIGMOID, problem, sides(3_000, rng(1)))
-    away = apart(problem, models)
-    here = value(SIGMOID, away, np.zeros(len(away)))
+    distance = distances(problem, models)
+    here = value(SIGMOID, distance, np.zeros(len(distance)))
     for step in (-1e-3, 1e-3):
-        assert (value(SIGMOID, away + step, np.zeros(len(away))) >= here - 1e-12).all()
+        assert (value(SIGMOID, distance + step, np.zeros(len(distance))) >= here - 1e-12).all()
 
 
 @pytest.mark.parametrize("variance", [0.5, 1.0, 4.0])
@@ -181,8 +181,8 @@ def test_three_clients():
     odd = solve((0.0, 0.0, 9.0), 0.1, 400, 0)
     assert odd.maxfl > 0.35 > 0.05 > odd.fedavg
     problem = draw(np.array([-9.0, 0.0, 9.0]), 0.1, 50, rng())
-    away = abs(apart(problem, global_minimum(problem)))
-    assert (away.min(1) < 0.01).all(), "MaxFL picks one of three"
+    distance = abs(distances(problem, global_minimum(problem)))
+    assert (distance.min(1) < 0.01).all(), "MaxFL picks one of three"
     # The middle one here is nearer to a neighbour, so its valley is the deepest.
     nearer = Draws(np.zeros(3), np.array([[-3.0, 0.0, 2.0]]))
     assert global_minimum(nearer).anchor[0] in (1, 2)
@@ -207,8 +207,9 @@ def test_the_step_and_the_weight_curve():
     assert (curve["gap"][peak], curve["T = 1"][peak]) == (0.0, 0.25)
 
 
+@pytest.mark.slow
 def test_convergence_is_at_least_as_fast_as_the_theorems_rate():
-    short, long = (follow(total, 0).squared_norms.min() for total in (100, 400))
+    short, long = (follow(rounds, 0).squared_norms.min() for rounds in (100, 400))
     assert long < short * (400 / 100) ** RATE
 
 
@@ -239,7 +240,7 @@ def test_findings_write_figures_and_numbers(tmp_path):
         (lambda: weight_curve([0.0]), "temperatures = 0"),
         (lambda: weight_curve([1.0, 1.0]), "has one twice"),
         (lambda: learning_rate(-2.0), "half-distance = -2"),
-        (lambda: convergence((5,)), "at least two different T"),
+        (lambda: convergence((5,)), "at least two different R"),
         (lambda: convergence((5, 10), seeds=0), "seeds = 0"),
     ],
 )

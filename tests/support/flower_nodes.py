@@ -1,25 +1,14 @@
-"""Clients of Flower in this process: its own messages, apps and strategies, without its network."""
+"""Clients of Flower in this process: real messages, apps and strategies, without a network."""
 
 import copy
-import logging
 
 import numpy as np
-import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
-from flwr.supercore.task_identity import TaskIdentity
 
 from maxfl.flower import appeal_mod
 
 START = {"w": np.array([1.0, 2.0, 4.0], np.float32), "b": np.array([[0.5]], np.float32)}
-
-
-@pytest.fixture
-def _identity(monkeypatch):
-    """Flower's messages want to know in which task they are made."""
-    for name in ("_task_id", "_run_id", "_node_id"):
-        monkeypatch.setattr(TaskIdentity, name, 1)
-    logging.getLogger("flwr").setLevel(logging.ERROR)
 
 
 def arrays(values):
@@ -51,8 +40,8 @@ class Nodes:
         return replies
 
 
-def make_app(loss, requirement, change=0.5, examples=1.0, mods=(), held_out=None, **lies):
-    """A client whose model is the incoming one minus ``change``; ``lies`` replace its metrics."""
+def make_app(loss, requirement, change=0.5, examples=1.0, mods=(), held_out=None, **forged):
+    """A client whose model is the incoming one minus ``change``; ``forged`` replace its metrics."""
     loss_fn = loss if callable(loss) else lambda *_: loss
     app = ClientApp(mods=[*mods, appeal_mod(loss_fn, requirement, held_out=held_out)])
 
@@ -69,7 +58,7 @@ def make_app(loss, requirement, change=0.5, examples=1.0, mods=(), held_out=None
 
     def answer(message, context):
         reply = app(message, context)
-        for name, value in lies.items():
+        for name, value in forged.items():
             reply.content["metrics"][name.replace("_", "-")] = value
         return reply
 
@@ -77,13 +66,13 @@ def make_app(loss, requirement, change=0.5, examples=1.0, mods=(), held_out=None
 
 
 def train(strategy, nodes, rounds=1, start=START):
-    """Some rounds of training: the model after each."""
-    model, found = arrays(start), []
+    """Some rounds of training: the model after each, and the metrics."""
+    model, results = arrays(start), []
     for r in range(1, rounds + 1):
         messages = strategy.configure_train(r, model, ConfigRecord(), nodes)
         new, metrics = strategy.aggregate_train(r, nodes.send_and_receive(messages))
         model = model if new is None else new
         strategy.configure_evaluate(r, model, ConfigRecord(), nodes)
         strategy.aggregate_evaluate(r, [])  # Flower's loop does so, also without evaluation
-        found.append(({n: a.numpy() for n, a in model.items()}, metrics))
-    return found
+        results.append(({n: a.numpy() for n, a in model.items()}, metrics))
+    return results

@@ -5,20 +5,23 @@ import pyarrow as pa
 
 from maxfl.core.requirement import Solo, Thresholds
 from maxfl.engine.history import History
-from maxfl.engine.spec import Asked, Evaluation
+from maxfl.engine.state import CohortRecord, Evaluation
 from maxfl.runs import tables
 from maxfl.utils.files import write_json, write_whole
 
+CLIENTS, ROUNDS = 12, 6
+"""Of runs that several tests report on."""
 
-def make_history(clients, rounds, cohort=4, unseen=0, drift=0.0, seed=0, liars=()):
+
+def make_history(clients, rounds, cohort=4, unseen=0, drift=0.0, seed=0, byzantine=()):
     """A history of one configuration; losses wander, ``drift`` pulls them down."""
     rng = np.random.default_rng(seed)
     shape = (1, rounds + 1, clients)
     steps = rng.normal(-drift, 0.05, shape).cumsum(1)
     loss = np.abs(2.3 + rng.normal(0, 0.3, (1, 1, clients)) + steps).astype(np.float32)
-    bar = rng.uniform(0.5, 2.5, (1, clients)).astype(np.float32)
-    asked = np.argsort(rng.random((1, rounds, clients - unseen)), axis=-1)[..., :cohort]
-    present = np.ones(asked.shape, bool)
+    threshold = rng.uniform(0.5, 2.5, (1, clients)).astype(np.float32)
+    sampled = np.argsort(rng.random((1, rounds, clients - unseen)), axis=-1)[..., :cohort]
+    present = np.ones(sampled.shape, bool)
     return History(
         rounds=np.arange(rounds + 1),
         is_seen=np.arange(clients) < clients - unseen,
@@ -26,26 +29,26 @@ def make_history(clients, rounds, cohort=4, unseen=0, drift=0.0, seed=0, liars=(
             train_loss=loss,
             test_loss=loss + 0.1,
             test_accuracy=np.exp(-loss),
-            willing=loss < bar[:, None],
+            willing=loss < threshold[:, None],
             weight=np.full(shape, 0.25, np.float32),
             personal=(),
         ),
-        asked=Asked(asked, present, present, np.full(asked.shape, 0.25, np.float32)),
-        solo=Solo(bar, bar, np.exp(-bar)),
-        thresholds=Thresholds(bar, bar),
-        lies=np.isin(np.arange(clients), liars)[None],
+        cohorts=CohortRecord(sampled, present, present, np.full(sampled.shape, 0.25, np.float32)),
+        solo=Solo(threshold, threshold, np.exp(-threshold)),
+        thresholds=Thresholds(threshold, threshold),
+        is_byzantine=np.isin(np.arange(clients), byzantine)[None],
         params=(),
     )
 
 
 def write_run(folder, history, settings, seed=0, digest="same"):
-    """The files of a finished run, as ``maxfl run`` leaves them, but for the model."""
+    """Write the files of a finished run, as ``maxfl run`` leaves them, but for the model."""
     folder.mkdir(parents=True)
     clients = len(history.is_seen)
     contents = {
         "history": tables.history_table(history, [0]),
         "rounds": tables.rounds_table(history, [0]),
-        "metrics": tables.metrics_table(history, [0], [seed], [{}]),
+        "metrics": tables.metrics_table(history, tables.Labels().of(1), [seed]),
         "clients": clients_table(history),
         "partition": pa.table({
             "client": np.arange(clients, dtype=np.int32),
@@ -70,17 +73,18 @@ def write_run(folder, history, settings, seed=0, digest="same"):
 
 def clients_table(history):
     clients = len(history.is_seen)
-    bar = history.thresholds.train[0]
+    threshold = history.thresholds.train[0]
     return pa.table({
         "configuration": np.zeros(clients, np.int32), "client": np.arange(clients, dtype=np.int32),
         "name": [f"client {k}" for k in range(clients)], "seen": history.is_seen,
-        "byzantine": history.lies[0], "train_samples": np.full(clients, 5, np.int32),
-        "test_samples": np.full(clients, 2, np.int32), "requirement": bar, "test_requirement": bar,
-        "solo_train_loss": bar, "solo_test_loss": bar,
+        "byzantine": history.is_byzantine[0], "train_samples": np.full(clients, 5, np.int32),
+        "test_samples": np.full(clients, 2, np.int32), "requirement": threshold,
+        "test_requirement": threshold,
+        "solo_train_loss": threshold, "solo_test_loss": threshold,
         "solo_test_accuracy": history.solo.test_accuracy[0],
     })  # fmt: skip
 
 
 def settings_of(name, **more):
-    """Settings of a method, as experiment.json has them."""
+    """Return settings of a method, as experiment.json has them."""
     return {"algorithm": {"name": name, **more}, "training": {"rounds": 3}, "data": {"alpha": 0.5}}

@@ -9,19 +9,17 @@ import numpy as np
 
 import maxfl
 from maxfl.utils.files import to_named
-from support.federations import make_clients
+from support.small import DROPOUT_MODEL, SMALL
 
 TRAINING = maxfl.Training(
-    rounds=6, cohort=5, local_steps=3, batch_size=4, local_lr=0.2, evaluate_every=2, block=2
+    rounds=6,
+    cohort=5,
+    local_steps=3,
+    batch_size=4,
+    local_lr=0.2,
+    evaluate_every=2,
+    checkpoint_every=2,
 )
-
-
-def federation():
-    """Eight clients of unequal size, two of them unseen."""
-    sizes = [5, 1, 40, 17, 8, 30, 12, 9]
-    return maxfl.Federation.from_clients(
-        make_clients(sizes), make_clients(sizes[::-1], 1), unseen=2
-    )
 
 
 def one(**options):
@@ -40,21 +38,19 @@ def pair(**options):
 
 
 def memory(**options):
-    """Clients that keep something, a server with momentum, tuned models, liars."""
-    liars = maxfl.attacks.byzantine(0.2, noise=0.1)
+    """Clients that keep something, a server with momentum, fine-tuned models, Byzantine clients."""
     return _simulate(
         maxfl.ditto(0.1),
-        optimiser=maxfl.server_optimizers.adam(),
-        tuning=2,
-        adversary=liars,
+        server_optimizer=maxfl.server_optimizers.adam(),
+        finetune_steps=2,
+        attack=maxfl.attacks.byzantine(0.2, noise_std=0.1),
         **options,
     )
 
 
 def _simulate(algorithm, **options):
-    model = maxfl.mlp(4, (6, 5), 3, dropout=0.4)
     options = {"requirement": maxfl.solo(1.5, 10), **options}
-    return maxfl.simulate(federation(), model, algorithm, TRAINING, **options)
+    return maxfl.simulate(SMALL, DROPOUT_MODEL, algorithm, TRAINING, **options)
 
 
 def write(history, path):

@@ -1,24 +1,46 @@
-"""A run that tests interrupt, kill and resume."""
+"""A run that tests interrupt, kill and resume: twenty blocks of four rounds."""
 
 import maxfl
 from maxfl.utils.files import digest
-from support.federations import make_clients
+from support import small
 
 RESULTS = ("history.parquet", "rounds.parquet", "clients.parquet", "model.safetensors")
-TRAINING = maxfl.Training(
-    rounds=40, cohort=3, local_steps=3, batch_size=4, local_lr=0.2, evaluate_every=1, block=1
-)
+BLOCKS = 20
+TRAINING = small.TRAINING._replace(rounds=4 * BLOCKS - 1, batch_size=(4, 2))
+"""An evaluation of the untrained model comes first, so that the first block has three rounds."""
 
 
-def simulation(**options):
-    sizes = [5, 1, 40, 17]
-    fed = maxfl.Federation.from_clients(make_clients(sizes), make_clients(sizes, 1), unseen=1)
-    options = {"participation": maxfl.opt_out(5), "requirement": maxfl.solo(1.5, 10), **options}
-    training = TRAINING._replace(**options.pop("training", {}))
-    model = maxfl.mlp(4, (6,), 3, dropout=options.pop("dropout", 0.3))
-    algorithm = options.pop("algorithm", maxfl.maxfl([0.5, 1.0]))
-    return maxfl.Simulation(fed, model, algorithm, training, **options)
+def simulation(training=None, **options):
+    """Return a simulation of two configurations whose clients opt out."""
+    options = {
+        "algorithm": maxfl.maxfl((0.5, 1.0)),
+        "model": small.DROPOUT_MODEL,
+        "participation": maxfl.opt_out(5),
+        "requirement": maxfl.solo(1.5, 10),
+        **options,
+    }
+    return small.simulation(training=TRAINING._replace(**training or {}), **options)
+
+
+def stop_after(blocks):
+    """Return a progress callback that ends the run after some blocks, as Ctrl-C would."""
+
+    def report(stage, done, total):  # noqa: ARG001
+        if stage == "rounds" and done >= 4 * blocks - 1:
+            raise KeyboardInterrupt
+
+    return report
+
+
+def cut_off(folder, blocks=6):
+    """Run into a folder and stop in the middle."""
+    try:
+        maxfl.run(simulation(), folder, progress=stop_after(blocks))
+    except KeyboardInterrupt:
+        return folder
+    raise AssertionError("the run should be stopped")
 
 
 def results(folder):
+    """Return digests of the results in a folder."""
     return {name: digest((folder / name).read_bytes()) for name in RESULTS}

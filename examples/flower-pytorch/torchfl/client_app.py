@@ -1,4 +1,4 @@
-"""A client: trains on its own data, and takes part while the model is better than its own."""
+"""A client: trains on its data, and takes part while the model is better than its solo model."""
 
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
@@ -22,8 +22,8 @@ def trained(model: task.Net, context: Context, steps: int) -> task.Net:
 
 
 def measure(part: str) -> tuple:
-    return (lambda message, own: task.loss(model_of(message), data_of(own)[part]),
-            lambda _, own: task.loss(trained(task.Net(), own, 10), data_of(own)[part]))
+    return (lambda message, node: task.loss(model_of(message), data_of(node)[part]),
+            lambda _, node: task.loss(trained(task.Net(), node, 10), data_of(node)[part]))
 
 
 app = ClientApp(mods=[appeal_mod(*measure("train"), held_out=measure("test"))])

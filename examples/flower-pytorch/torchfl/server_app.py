@@ -15,7 +15,7 @@ def main(grid: Grid, context: Context) -> None:
     config = context.run_config
     nodes = config["nodes"]
     strategy = MaxFL(
-        folder=config["results"], resume=config["resume"], reveal=config["reveal"],
+        folder=config["results"], resume=config["resume"], collect_losses=config["collect_losses"],
         decline_after=config["rounds"] * 2 // 3,
         min_available_nodes=nodes,
         min_train_nodes=nodes,

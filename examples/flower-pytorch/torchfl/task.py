@@ -27,29 +27,29 @@ class Net(torch.nn.Sequential):
 
 
 def load(client: int, clients: int) -> Split:
-    """The data of one of the clients."""
+    """Load the data of one of the clients."""
     share = fashion_mnist_share(client, clients)
-    return {part: Data(torch.from_numpy(own.x), torch.from_numpy(own.y).long())
-            for part, own in share.items()}
+    return {part: Data(torch.from_numpy(data.x), torch.from_numpy(data.y).long())
+            for part, data in share.items()}
 
 
 @torch.no_grad()
 def loss(model: Net, data: Data) -> float:
-    """Mean cross-entropy."""
+    """Compute the mean cross-entropy."""
     return float(cross_entropy(model(data.x), data.y))
 
 
 @torch.no_grad()
 def accuracy(model: Net, data: Data) -> float:
-    """Share of images that are recognised."""
+    """Compute the share of images that are recognised."""
     return float((model(data.x).argmax(1) == data.y).float().mean())
 
 
 def train(model: Net, data: Data, steps: int, rate: float = 0.02) -> Net:
-    """A few steps of gradient descent."""
-    optimiser = torch.optim.SGD(model.parameters(), rate)
+    """Take a few steps of gradient descent."""
+    optimizer = torch.optim.SGD(model.parameters(), rate)
     for _ in range(steps):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         cross_entropy(model(data.x), data.y).backward()
-        optimiser.step()
+        optimizer.step()
     return model

@@ -1,6 +1,7 @@
-"""The methods, by name. A new one is a file beside these and a line here.
+"""The methods, one file each, by name. A new one is a file beside these and a line here.
 
-docs/new-algorithm.md walks through it.
+A file says what its method changes of FedAvg (``core.algorithm`` is the contract), with citation
+and formula; docs/new-algorithm.md walks through it. How rounds are run belongs to ``engine``.
 """
 
 from collections.abc import Callable

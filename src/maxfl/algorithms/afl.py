@@ -18,37 +18,39 @@ from jax import Array
 from numpy.typing import ArrayLike
 
 from maxfl.algorithms.fedavg import BASE
-from maxfl.core.algorithm import Algorithm, Client, Cohort, Server, Total, average
+from maxfl.core.algorithm import Algorithm, Client, Cohort, Server, WeightedSum, average
 from maxfl.core.model import Params
 from maxfl.utils.errors import check_number
 
 
-class Hyper(NamedTuple):
-    """Numbers of AFL: γ, the step of the mixture."""
+class HParams(NamedTuple):
+    """Hyper-parameters of AFL: γ, the step of the mixture."""
 
     gamma: Any = 0.01
 
 
-def init(params: Params, clients: int) -> Array:  # noqa: ARG001
-    """λ = 1/M for everyone."""
-    return jnp.full(clients, 1 / clients)
+def init_server(params: Params, clients: int) -> Array:
+    """Return λ = 1/M for everyone."""
+    return jnp.full(clients, 1 / clients, jnp.float32)  # a weak type would compile rounds twice
 
 
-def weight(hyper: Hyper, server: Server, client: Client) -> Array:  # noqa: ARG001
-    """λ_k; unseen clients have none."""
-    return server.state.at[client.number].get(mode="fill", fill_value=0.0)
+def weight(hparams: HParams, server: Server, client: Client) -> Array:
+    """Return λ_k; unseen clients have none."""
+    return server.state.at[client.client_id].get(mode="fill", fill_value=0.0)
 
 
-def server(hyper: Hyper, server: Server, total: Total, cohort: Cohort) -> tuple[Params, Array]:
-    """Direction: the mean of the updates by λ; then λ climbs."""
-    heard = cohort.took_part & jnp.isfinite(cohort.loss)
-    climb = jnp.where(heard, hyper.gamma * cohort.loss, 0.0)
-    mixture = project(server.state.at[cohort.client].add(climb))
+def server_update(
+    hparams: HParams, server: Server, total: WeightedSum, cohort: Cohort
+) -> tuple[Params, Array]:
+    """Move along the mean of the updates by λ; then λ climbs."""
+    counts = cohort.participated & jnp.isfinite(cohort.loss)
+    climb = jnp.where(counts, hparams.gamma * cohort.loss, 0.0)
+    mixture = project(server.state.at[cohort.client_id].add(climb))
     return average(total), mixture
 
 
 def project(v: Array) -> Array:
-    """The point of the simplex that is nearest to v; Duchi et al., ICML 2008."""
+    """Return the point of the simplex that is nearest to v; Duchi et al., ICML 2008."""
     high = jnp.sort(v)[::-1]
     excess = (jnp.cumsum(high) - 1) / jnp.arange(1, len(v) + 1)
     last = jnp.sum(high > excess) - 1
@@ -56,10 +58,16 @@ def project(v: Array) -> Array:
 
 
 def afl(gamma: ArrayLike = 0.01) -> Algorithm:
-    """AFL, for the worst mixture of clients.
+    """Return AFL, for the worst mixture of clients.
 
     Args:
         gamma: γ, how fast the mixture climbs; 0 is FedAvg.
     """
     check_number("algorithm.gamma", gamma, least=0)
-    return BASE._replace(name="afl", hyper=Hyper(gamma), init=init, weight=weight, server=server)
+    return BASE._replace(
+        name="afl",
+        hparams=HParams(gamma),
+        init_server=init_server,
+        weight=weight,
+        server_update=server_update,
+    )

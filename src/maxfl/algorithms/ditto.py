@@ -15,39 +15,41 @@ from typing import Any, NamedTuple
 from numpy.typing import ArrayLike
 
 from maxfl.algorithms.fedavg import BASE
-from maxfl.algorithms.fedavg import local as train
-from maxfl.core.algorithm import Algorithm, Client, Server, Work, descend, pulled
+from maxfl.algorithms.fedavg import client_update as train
+from maxfl.core.algorithm import Algorithm, Client, LocalTask, Server, descend, pulled
 from maxfl.core.model import Params
 from maxfl.utils.errors import check_number
 
 
-class Hyper(NamedTuple):
-    """Numbers of Ditto: λ, how strongly a personal model is held near the global one."""
+class HParams(NamedTuple):
+    """Hyper-parameters of Ditto: λ, how strongly a personal model is held near the global one."""
 
     strength: Any = 0.1
 
 
-def memory(params: Params) -> Params:
-    """v_k is the received model, until the client has trained."""
+def init_client(params: Params) -> Params:
+    """Return the received model: v_k, until the client has trained."""
     return params
 
 
-def local(
-    hyper: Hyper, server: Server, memory: Params, client: Client, work: Work
+def client_update(
+    hparams: HParams, server: Server, client_state: Params, client: Client, task: LocalTask
 ) -> tuple[Params, Params]:
-    """FedAvg's steps for the server; τ steps of the personal model for oneself."""
-    update, _ = train(hyper, server, memory, client, work)
-    held = pulled(work.gradient, server.params, hyper.strength)
-    return update, descend(memory, held, work.steps, work.learning_rate)
+    """Take FedAvg's steps for the server, and τ steps of the personal model."""
+    update, _ = train(hparams, server, client_state, client, task)
+    held = pulled(task.gradient, server.params, hparams.strength)
+    return update, descend(client_state, held, task.steps, task.learning_rate)
 
 
-def personal(hyper: Hyper, server: Server, memory: Params, client: Client, work: Work) -> Params:  # noqa: ARG001
-    """v_k."""
-    return memory
+def personalize(
+    hparams: HParams, server: Server, client_state: Params, client: Client, task: LocalTask
+) -> Params:
+    """Return v_k."""
+    return client_state
 
 
 def ditto(strength: ArrayLike = 0.1) -> Algorithm:
-    """Ditto, whose clients keep a personal model near the global one.
+    """Return Ditto, whose clients keep a personal model near the global one.
 
     Args:
         strength: λ, how strongly personal models are held near the global one.
@@ -55,8 +57,8 @@ def ditto(strength: ArrayLike = 0.1) -> Algorithm:
     check_number("algorithm.strength", strength, least=0)
     return BASE._replace(
         name="ditto",
-        hyper=Hyper(strength),
-        memory=memory,
-        local=local,
-        personal=personal,
+        hparams=HParams(strength),
+        init_client=init_client,
+        client_update=client_update,
+        personalize=personalize,
     )

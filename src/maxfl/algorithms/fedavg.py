@@ -19,9 +19,9 @@ from maxfl.core.algorithm import (
     Algorithm,
     Client,
     Cohort,
+    LocalTask,
     Server,
-    Total,
-    Work,
+    WeightedSum,
     average,
     descend,
     difference,
@@ -30,8 +30,8 @@ from maxfl.core.model import Params
 from maxfl.utils.errors import check_number
 
 
-class Hyper(NamedTuple):
-    """Numbers of FedAvg.
+class HParams(NamedTuple):
+    """Hyper-parameters of FedAvg.
 
     Attributes:
         by_size: 0 for the plain mean, 1 for weights n_k.
@@ -40,52 +40,54 @@ class Hyper(NamedTuple):
     by_size: Any = 0.0
 
 
-def init(params: Params, clients: int) -> tuple[()]:  # noqa: ARG001
-    """Nothing is kept beside the model."""
+def init_server(params: Params, clients: int) -> tuple[()]:
+    """Keep nothing beside the model."""
     return ()
 
 
-def memory(params: Params) -> tuple[()]:  # noqa: ARG001
-    """Clients keep nothing between rounds."""
+def init_client(params: Params) -> tuple[()]:
+    """Keep nothing between rounds."""
     return ()
 
 
-def weight(hyper: Hyper, server: Server, client: Client) -> Array:  # noqa: ARG001
-    """n_k^by_size: 1 for the plain mean, n_k for McMahan's."""
-    return client.size.astype(jnp.float32) ** hyper.by_size
+def weight(hparams: HParams, server: Server, client: Client) -> Array:
+    """Return n_k^by_size: 1 for the plain mean, n_k for McMahan's."""
+    return client.size.astype(jnp.float32) ** hparams.by_size
 
 
-def local(
-    hyper: Any,  # noqa: ARG001
+def client_update(
+    hparams: Any,
     server: Server,
-    memory: Any,
-    client: Client,  # noqa: ARG001
-    work: Work,
+    client_state: Any,
+    client: Client,
+    task: LocalTask,
 ) -> tuple[Params, Any]:
-    """τ steps of SGD from the server's model; the update is Δ_k = w − w_k."""
-    trained = descend(server.params, work.gradient, work.steps, work.learning_rate)
-    return difference(server.params, trained), memory
+    """Take τ steps of SGD from the server's model; the update is Δ_k = w − w_k."""
+    trained = descend(server.params, task.gradient, task.steps, task.learning_rate)
+    return difference(server.params, trained), client_state
 
 
-def server(hyper: Any, server: Server, total: Total, cohort: Cohort) -> tuple[Params, Any]:  # noqa: ARG001
-    """Direction: the weighted mean of the updates."""
+def server_update(
+    hparams: Any, server: Server, total: WeightedSum, cohort: Cohort
+) -> tuple[Params, Any]:
+    """Move along the weighted mean of the updates."""
     return average(total), server.state
 
 
-def alike(hyper: Any, server: Server, client: Client) -> Array:  # noqa: ARG001
-    """Every client counts the same."""
+def alike(hparams: Any, server: Server, client: Client) -> Array:
+    """Weigh every client the same."""
     return jnp.ones_like(client.loss)
 
 
-BASE = Algorithm("fedavg", (), init, memory, alike, local, server)
+BASE = Algorithm("fedavg", (), init_server, init_client, alike, client_update, server_update)
 """The plain mean of all clients' updates: what other methods say their difference from."""
 
 
 def fedavg(by_size: ArrayLike = 0.0) -> Algorithm:
-    """FedAvg, the plain mean of the clients' updates.
+    """Return FedAvg, the plain mean of the clients' updates.
 
     Args:
         by_size: 0 for the plain mean, 1 to weigh clients by their number of samples.
     """
     check_number("algorithm.by_size", by_size, least=0)
-    return BASE._replace(hyper=Hyper(by_size), weight=weight)
+    return BASE._replace(hparams=HParams(by_size), weight=weight)

@@ -13,31 +13,31 @@ from typing import Any, NamedTuple
 from numpy.typing import ArrayLike
 
 from maxfl.algorithms.fedavg import BASE
-from maxfl.algorithms.fedavg import local as train
-from maxfl.core.algorithm import Algorithm, Client, Server, Work, pulled
+from maxfl.algorithms.fedavg import client_update as train
+from maxfl.core.algorithm import Algorithm, Client, LocalTask, Server, pulled
 from maxfl.core.model import Params
 from maxfl.utils.errors import check_number
 
 
-class Hyper(NamedTuple):
-    """Numbers of FedProx: μ, how strongly clients are held near the global model."""
+class HParams(NamedTuple):
+    """Hyper-parameters of FedProx: μ, how strongly clients are held near the global model."""
 
     mu: Any = 0.1
 
 
-def local(
-    hyper: Hyper, server: Server, memory: Any, client: Client, work: Work
+def client_update(
+    hparams: HParams, server: Server, client_state: Any, client: Client, task: LocalTask
 ) -> tuple[Params, Any]:
-    """τ steps on the loss and μ/2 ‖w_k − w‖²."""
-    held = pulled(work.gradient, server.params, hyper.mu)
-    return train(hyper, server, memory, client, work._replace(gradient=held))
+    """Take τ steps on the loss and μ/2 ‖w_k − w‖²."""
+    held = pulled(task.gradient, server.params, hparams.mu)
+    return train(hparams, server, client_state, client, task._replace(gradient=held))
 
 
 def fedprox(mu: ArrayLike = 0.1) -> Algorithm:
-    """FedProx, whose clients are held near the global model.
+    """Return FedProx, whose clients are held near the global model.
 
     Args:
         mu: μ, the strength of the pull; 0 is FedAvg.
     """
     check_number("algorithm.mu", mu, least=0)
-    return BASE._replace(name="fedprox", hyper=Hyper(mu), local=local)
+    return BASE._replace(name="fedprox", hparams=HParams(mu), client_update=client_update)

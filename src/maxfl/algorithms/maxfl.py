@@ -16,13 +16,13 @@ from numpy.typing import ArrayLike
 
 from maxfl.algorithms.fedavg import BASE
 from maxfl.core import appeal
-from maxfl.core.algorithm import Algorithm, Client, Cohort, Server, Total, average
+from maxfl.core.algorithm import Algorithm, Client, Cohort, Server, WeightedSum, average
 from maxfl.core.model import Params
 from maxfl.utils.errors import check_number
 
 
-class Hyper(NamedTuple):
-    """Numbers of MaxFL.
+class HParams(NamedTuple):
+    """Hyper-parameters of MaxFL.
 
     Attributes:
         temperature: T, the width of the sigmoid in units of the loss.
@@ -33,18 +33,20 @@ class Hyper(NamedTuple):
     epsilon: Any = 1e-3
 
 
-def weight(hyper: Hyper, server: Server, client: Client) -> Array:  # noqa: ARG001
-    """q_k = s(1 − s) of the gap between loss and requirement, eq. 4; of the tuned model, if any."""
-    return appeal.weight(client.tuned_loss, client.requirement, hyper.temperature)
+def weight(hparams: HParams, server: Server, client: Client) -> Array:
+    """Return q_k = s(1 − s) of the gap, eq. 4; of the fine-tuned model, if any."""
+    return appeal.weight(client.finetuned_loss, client.requirement, hparams.temperature)
 
 
-def server(hyper: Hyper, server: Server, total: Total, cohort: Cohort) -> tuple[Params, Any]:  # noqa: ARG001
-    """Direction: Σ q_k Δ_k / (Σ q_k + ε), the adaptive server learning rate of section 3."""
-    return average(total, hyper.epsilon), server.state
+def server_update(
+    hparams: HParams, server: Server, total: WeightedSum, cohort: Cohort
+) -> tuple[Params, Any]:
+    """Move along Σ q_k Δ_k / (Σ q_k + ε), the adaptive server learning rate of section 3."""
+    return average(total, hparams.epsilon), server.state
 
 
 def maxfl(temperature: ArrayLike = 1.0, epsilon: ArrayLike = 1e-3) -> Algorithm:
-    """MaxFL, the model that appeals to as many clients as possible.
+    """Return MaxFL, the model that appeals to as many clients as possible.
 
     Args:
         temperature: T, the width of the sigmoid in units of the loss; 1 is the paper.
@@ -53,5 +55,8 @@ def maxfl(temperature: ArrayLike = 1.0, epsilon: ArrayLike = 1e-3) -> Algorithm:
     check_number("algorithm.temperature", temperature, above=0)
     check_number("algorithm.epsilon", epsilon, least=0)
     return BASE._replace(
-        name="maxfl", hyper=Hyper(temperature, epsilon), weight=weight, server=server
+        name="maxfl",
+        hparams=HParams(temperature, epsilon),
+        weight=weight,
+        server_update=server_update,
     )

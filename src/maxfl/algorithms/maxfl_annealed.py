@@ -20,13 +20,13 @@ from numpy.typing import ArrayLike
 
 from maxfl.algorithms.fedavg import BASE
 from maxfl.core import appeal
-from maxfl.core.algorithm import Algorithm, Client, Cohort, Server, Total, average
+from maxfl.core.algorithm import Algorithm, Client, Cohort, Server, WeightedSum, average
 from maxfl.core.model import Params
 from maxfl.utils.errors import check_number
 
 
-class Hyper(NamedTuple):
-    """Numbers of annealed MaxFL.
+class HParams(NamedTuple):
+    """Hyper-parameters of annealed MaxFL.
 
     Attributes:
         start: T_0.
@@ -43,27 +43,29 @@ class Hyper(NamedTuple):
     cooling: Any
 
 
-def init(params: Params, clients: int) -> Array:  # noqa: ARG001
-    """Rounds in which somebody took part: 0."""
+def init_server(params: Params, clients: int) -> Array:
+    """Count the rounds in which somebody took part: 0."""
     return jnp.float32(0)
 
 
-def temperature(hyper: Hyper, done: ArrayLike) -> Array:
-    """T_t after ``done`` rounds."""
-    share = jnp.minimum(1.0, jnp.asarray(done) / hyper.rounds)
-    return hyper.start * (hyper.temperature / hyper.start) ** share
+def temperature(hparams: HParams, done: ArrayLike) -> Array:
+    """Return T_t after ``done`` rounds."""
+    share = jnp.minimum(1.0, jnp.asarray(done) / hparams.rounds)
+    return hparams.start * (hparams.temperature / hparams.start) ** share
 
 
-def weight(hyper: Hyper, server: Server, client: Client) -> Array:
-    """q_k at this round's temperature."""
-    now = temperature(hyper, server.state)
-    return appeal.weight(client.tuned_loss, client.requirement, now)
+def weight(hparams: HParams, server: Server, client: Client) -> Array:
+    """Return q_k at this round's temperature."""
+    now = temperature(hparams, server.state)
+    return appeal.weight(client.finetuned_loss, client.requirement, now)
 
 
-def server(hyper: Hyper, server: Server, total: Total, cohort: Cohort) -> tuple[Params, Array]:  # noqa: ARG001
-    """Direction: (T_t/T_0)^c · Σ q_k Δ_k / (Σ q_k + ε)."""
-    step = (temperature(hyper, server.state) / hyper.start) ** hyper.cooling
-    direction = jax.tree.map(lambda u: step * u, average(total, hyper.epsilon))
+def server_update(
+    hparams: HParams, server: Server, total: WeightedSum, cohort: Cohort
+) -> tuple[Params, Array]:
+    """Move along (T_t/T_0)^c · Σ q_k Δ_k / (Σ q_k + ε)."""
+    step = (temperature(hparams, server.state) / hparams.start) ** hparams.cooling
+    direction = jax.tree.map(lambda u: step * u, average(total, hparams.epsilon))
     return direction, server.state + 1
 
 
@@ -74,7 +76,7 @@ def maxfl_annealed(
     epsilon: ArrayLike = 0.1,
     cooling: ArrayLike = 0.5,
 ) -> Algorithm:
-    """MaxFL with a temperature that falls, so that more clients are satisfied.
+    """Return MaxFL with a temperature that falls, so that more clients are satisfied.
 
     Args:
         start: T_0, the temperature at first.
@@ -90,8 +92,8 @@ def maxfl_annealed(
     check_number("algorithm.cooling", cooling, least=0)
     return BASE._replace(
         name="maxfl-annealed",
-        hyper=Hyper(start, temperature, rounds, epsilon, cooling),
-        init=init,
+        hparams=HParams(start, temperature, rounds, epsilon, cooling),
+        init_server=init_server,
         weight=weight,
-        server=server,
+        server_update=server_update,
     )

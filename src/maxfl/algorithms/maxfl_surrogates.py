@@ -12,16 +12,16 @@ from collections.abc import Callable
 from jax import Array
 from numpy.typing import ArrayLike
 
-from maxfl.algorithms.maxfl import Hyper, maxfl
+from maxfl.algorithms.maxfl import HParams, maxfl
 from maxfl.core.algorithm import Algorithm, Client, Server
 from maxfl.core.surrogates import EXPONENTIAL, LOG, RELU, Surrogate
 
 
-def _weight(surrogate: Surrogate) -> Callable[[Hyper, Server, Client], Array]:
-    """The weight q = h'(z) of a surrogate."""
+def _weight(surrogate: Surrogate) -> Callable[[HParams, Server, Client], Array]:
+    """Return the weight q = h'(z) of a surrogate."""
 
-    def weight(hyper: Hyper, server: Server, client: Client) -> Array:  # noqa: ARG001
-        return surrogate.slope((client.tuned_loss - client.requirement) / hyper.temperature)
+    def weight(hparams: HParams, server: Server, client: Client) -> Array:
+        return surrogate.slope((client.finetuned_loss - client.requirement) / hparams.temperature)
 
     return weight
 
@@ -31,7 +31,7 @@ relu_weight, log_weight, exponential_weight = map(_weight, (RELU, LOG, EXPONENTI
 
 
 def maxfl_relu(temperature: ArrayLike = 1.0, epsilon: ArrayLike = 1e-3) -> Algorithm:
-    """MaxFL with the ReLU in the sigmoid's place.
+    """Return MaxFL with the ReLU in the sigmoid's place.
 
     Args:
         temperature: T, in units of the loss.
@@ -41,7 +41,7 @@ def maxfl_relu(temperature: ArrayLike = 1.0, epsilon: ArrayLike = 1e-3) -> Algor
 
 
 def maxfl_log(temperature: ArrayLike = 1.0, epsilon: ArrayLike = 1e-3) -> Algorithm:
-    """MaxFL with log(1 + e^z) in the sigmoid's place.
+    """Return MaxFL with log(1 + e^z) in the sigmoid's place.
 
     Args:
         temperature: T, in units of the loss.
@@ -51,7 +51,7 @@ def maxfl_log(temperature: ArrayLike = 1.0, epsilon: ArrayLike = 1e-3) -> Algori
 
 
 def maxfl_exponential(temperature: ArrayLike = 1.0, epsilon: ArrayLike = 1e-3) -> Algorithm:
-    """MaxFL with e^z in the sigmoid's place.
+    """Return MaxFL with e^z in the sigmoid's place.
 
     Args:
         temperature: T, in units of the loss.

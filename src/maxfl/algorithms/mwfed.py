@@ -19,8 +19,8 @@ from jax import Array
 from numpy.typing import ArrayLike
 
 from maxfl.algorithms.fedavg import BASE
-from maxfl.algorithms.fedavg import local as train
-from maxfl.core.algorithm import Algorithm, Client, Cohort, Server, Total, Work, average
+from maxfl.algorithms.fedavg import client_update as train
+from maxfl.core.algorithm import Algorithm, Client, Cohort, LocalTask, Server, WeightedSum, average
 from maxfl.core.model import Params
 from maxfl.utils.errors import check_number
 
@@ -28,45 +28,52 @@ FAINTEST = -60.0
 """Smallest log p_k: a cohort of clients far behind still moves the model by its mean."""
 
 
-class Hyper(NamedTuple):
-    """Numbers of MW-Fed: c, the factor by which an unmet client gains."""
+class HParams(NamedTuple):
+    """Hyper-parameters of MW-Fed: c, the factor by which an unmet client gains."""
 
     factor: Any = 4.0
 
 
-def init(params: Params, clients: int) -> Array:  # noqa: ARG001
-    """Log W_k = 0."""
+def init_server(params: Params, clients: int) -> Array:
+    """Return log W_k = 0."""
     return jnp.zeros(clients)
 
 
-def weight(hyper: Hyper, server: Server, client: Client) -> Array:  # noqa: ARG001
-    """p_k = W_k / max_j W_j; unseen clients have next to none."""
-    own = server.state.at[client.number].get(mode="fill", fill_value=-jnp.inf)
-    return jnp.exp(jnp.maximum(own - server.state.max(), FAINTEST))
+def weight(hparams: HParams, server: Server, client: Client) -> Array:
+    """Return p_k = W_k / max_j W_j; unseen clients have next to none."""
+    weight = server.state.at[client.client_id].get(mode="fill", fill_value=-jnp.inf)
+    return jnp.exp(jnp.maximum(weight - server.state.max(), FAINTEST))
 
 
-def local(
-    hyper: Hyper, server: Server, memory: Any, client: Client, work: Work
+def client_update(
+    hparams: HParams, server: Server, client_state: Any, client: Client, task: LocalTask
 ) -> tuple[Params, Any]:
-    """As many steps of SGD as the client has weight, at least one and at most τ."""
-    steps = jnp.maximum(1, jnp.round(work.steps * weight(hyper, server, client))).astype(int)
-    return train(hyper, server, memory, client, work._replace(steps=steps))
+    """Take as many steps of SGD as the client has weight, at least one and at most τ."""
+    steps = jnp.maximum(1, jnp.round(task.steps * weight(hparams, server, client))).astype(int)
+    return train(hparams, server, client_state, client, task._replace(steps=steps))
 
 
-def server(hyper: Hyper, server: Server, total: Total, cohort: Cohort) -> tuple[Params, Array]:
-    """Direction: the mean of the updates by p; then those that are unmet gain weight."""
-    unmet = cohort.took_part & (cohort.loss >= cohort.requirement)
-    gain = jnp.where(unmet, jnp.log(hyper.factor), 0.0)
-    return average(total), server.state.at[cohort.client].add(gain)
+def server_update(
+    hparams: HParams, server: Server, total: WeightedSum, cohort: Cohort
+) -> tuple[Params, Array]:
+    """Move along the mean of the updates by p; then those that are unmet gain weight."""
+    unmet = cohort.participated & (cohort.loss >= cohort.requirement)
+    gain = jnp.where(unmet, jnp.log(hparams.factor), 0.0)
+    return average(total), server.state.at[cohort.client_id].add(gain)
 
 
 def mwfed(factor: ArrayLike = 4.0) -> Algorithm:
-    """MW-Fed, whose unmet clients gain weight round after round.
+    """Return MW-Fed, whose unmet clients gain weight round after round.
 
     Args:
         factor: c, the factor by which an unmet client gains; 1 is FedAvg.
     """
     check_number("algorithm.factor", factor, least=1)
     return BASE._replace(
-        name="mwfed", hyper=Hyper(factor), init=init, weight=weight, local=local, server=server
+        name="mwfed",
+        hparams=HParams(factor),
+        init_server=init_server,
+        weight=weight,
+        client_update=client_update,
+        server_update=server_update,
     )

@@ -19,14 +19,14 @@ from jax import Array
 from numpy.typing import ArrayLike
 
 from maxfl.algorithms.fedavg import BASE
-from maxfl.algorithms.fedavg import local as train
-from maxfl.core.algorithm import Algorithm, Client, Server, Work, difference, move
+from maxfl.algorithms.fedavg import client_update as train
+from maxfl.core.algorithm import Algorithm, Client, LocalTask, Server, difference, move
 from maxfl.core.model import Params
 from maxfl.utils.errors import check_number
 
 
-class Hyper(NamedTuple):
-    """Numbers of Per-FedAvg.
+class HParams(NamedTuple):
+    """Hyper-parameters of Per-FedAvg.
 
     Attributes:
         alpha: α, the step of a client that adapts the model.
@@ -38,58 +38,62 @@ class Hyper(NamedTuple):
 
 
 def first_order(
-    hyper: Hyper,
+    hparams: HParams,
     server: Server,
-    memory: Any,
+    client_state: Any,
     client: Client,
-    work: Work,
+    task: LocalTask,
 ) -> tuple[Params, Any]:
-    """τ steps along the gradient after adapting."""
+    """Take τ steps along the gradient after adapting."""
 
     def gradient(w: Params, r: Array, scale: Any = 1.0) -> Params:
-        adapted = move(w, work.gradient(w, 2 * r), -hyper.alpha)
-        return work.gradient(adapted, 2 * r + 1, scale)
+        adapted = move(w, task.gradient(w, 2 * r), -hparams.alpha)
+        return task.gradient(adapted, 2 * r + 1, scale)
 
-    return train(hyper, server, memory, client, work._replace(gradient=gradient))
+    return train(hparams, server, client_state, client, task._replace(gradient=gradient))
 
 
 def hessian_free(
-    hyper: Hyper,
+    hparams: HParams,
     server: Server,
-    memory: Any,
+    client_state: Any,
     client: Client,
-    work: Work,
+    task: LocalTask,
 ) -> tuple[Params, Any]:
-    """τ steps along (I − α∇²f) g, the product by a finite difference."""
+    """Take τ steps along (I − α∇²f) g, the product by a finite difference."""
 
     def gradient(w: Params, r: Array, scale: Any = 1.0) -> Params:
-        g = work.gradient(move(w, work.gradient(w, 3 * r), -hyper.alpha), 3 * r + 1)
-        ahead = work.gradient(move(w, g, hyper.delta), 3 * r + 2)
-        behind = work.gradient(move(w, g, -hyper.delta), 3 * r + 2)
+        g = task.gradient(move(w, task.gradient(w, 3 * r), -hparams.alpha), 3 * r + 1)
+        ahead = task.gradient(move(w, g, hparams.delta), 3 * r + 2)
+        behind = task.gradient(move(w, g, -hparams.delta), 3 * r + 2)
         curvature = difference(ahead, behind)
-        corrected = move(g, curvature, -hyper.alpha / (2 * hyper.delta))
+        corrected = move(g, curvature, -hparams.alpha / (2 * hparams.delta))
         return jax.tree.map(lambda leaf: scale * leaf, corrected)
 
-    return train(hyper, server, memory, client, work._replace(gradient=gradient))
+    return train(hparams, server, client_state, client, task._replace(gradient=gradient))
 
 
-def personal(hyper: Hyper, server: Server, memory: Any, client: Client, work: Work) -> Params:  # noqa: ARG001
-    """One step of α on the client's own training data."""
-    return move(server.params, work.gradient(server.params, 0), -hyper.alpha)
+def personalize(
+    hparams: HParams, server: Server, client_state: Any, client: Client, task: LocalTask
+) -> Params:
+    """Take one step of α on the client's own training data."""
+    return move(server.params, task.gradient(server.params, 0), -hparams.alpha)
 
 
 def perfedavg(alpha: ArrayLike = 0.01) -> Algorithm:
-    """Per-FedAvg, first order: a model from which one step on own data leads far.
+    """Return Per-FedAvg, first order: a model from which one step on own data leads far.
 
     Args:
         alpha: α, the step of a client that adapts the model.
     """
     check_number("algorithm.alpha", alpha, least=0)
-    return BASE._replace(name="perfedavg", hyper=Hyper(alpha), local=first_order, personal=personal)
+    return BASE._replace(
+        name="perfedavg", hparams=HParams(alpha), client_update=first_order, personalize=personalize
+    )
 
 
 def perfedavg_hf(alpha: ArrayLike = 0.01, delta: ArrayLike = 1e-3) -> Algorithm:
-    """Per-FedAvg, Hessian-free.
+    """Return Per-FedAvg, Hessian-free.
 
     Args:
         alpha: α, the step of a client that adapts the model.
@@ -97,4 +101,6 @@ def perfedavg_hf(alpha: ArrayLike = 0.01, delta: ArrayLike = 1e-3) -> Algorithm:
     """
     check_number("algorithm.alpha", alpha, least=0)
     check_number("algorithm.delta", delta, above=0)
-    return perfedavg()._replace(name="perfedavg-hf", hyper=Hyper(alpha, delta), local=hessian_free)
+    return perfedavg()._replace(
+        name="perfedavg-hf", hparams=HParams(alpha, delta), client_update=hessian_free
+    )

@@ -21,13 +21,13 @@ from jax import Array
 from numpy.typing import ArrayLike
 
 from maxfl.algorithms.fedavg import BASE
-from maxfl.core.algorithm import Algorithm, Client, Server, Work, difference, move, pulled
+from maxfl.core.algorithm import Algorithm, Client, LocalTask, Server, difference, move, pulled
 from maxfl.core.model import Params
 from maxfl.utils.errors import check_number
 
 
-class Hyper(NamedTuple):
-    """Numbers of pFedMe.
+class HParams(NamedTuple):
+    """Hyper-parameters of pFedMe.
 
     Attributes:
         strength: λ, how strongly a personal model is tied to the global one.
@@ -40,43 +40,45 @@ class Hyper(NamedTuple):
     inner_lr: Any = 0.01
 
 
-def memory(params: Params) -> Params:
-    """A client's personal model is the received one, until it has trained."""
+def init_client(params: Params) -> Params:
+    """Return the received model: a client's personal one, until it has trained."""
     return params
 
 
-def local(
-    hyper: Hyper,
+def client_update(
+    hparams: HParams,
     server: Server,
-    memory: Params,  # noqa: ARG001
-    client: Client,  # noqa: ARG001
-    work: Work,
+    client_state: Params,
+    client: Client,
+    task: LocalTask,
 ) -> tuple[Params, Params]:
-    """τ steps towards personal models; keeps the last of them."""
+    """Take τ steps towards personal models; keep the last of them."""
 
     def step(r: Array, both: tuple[Params, Params]) -> tuple[Params, Params]:
         w, theta = both
-        tied = pulled(work.gradient, w, hyper.strength)
+        tied = pulled(task.gradient, w, hparams.strength)
 
         def inner(_: Array, theta: Params) -> Params:
-            return move(theta, tied(theta, r), -hyper.inner_lr)
+            return move(theta, tied(theta, r), -hparams.inner_lr)
 
-        theta = jax.lax.fori_loop(0, jnp.int32(hyper.inner_steps), inner, theta)
-        return move(w, difference(w, theta), -work.learning_rate * hyper.strength), theta
+        theta = jax.lax.fori_loop(0, jnp.int32(hparams.inner_steps), inner, theta)
+        return move(w, difference(w, theta), -task.learning_rate * hparams.strength), theta
 
-    w, theta = jax.lax.fori_loop(0, work.steps, step, (server.params, server.params))
+    w, theta = jax.lax.fori_loop(0, task.steps, step, (server.params, server.params))
     return difference(server.params, w), theta
 
 
-def personal(hyper: Hyper, server: Server, memory: Params, client: Client, work: Work) -> Params:  # noqa: ARG001
-    """θ_k."""
-    return memory
+def personalize(
+    hparams: HParams, server: Server, client_state: Params, client: Client, task: LocalTask
+) -> Params:
+    """Return θ_k."""
+    return client_state
 
 
 def pfedme(
     strength: ArrayLike = 15.0, inner_steps: ArrayLike = 5, inner_lr: ArrayLike = 0.01
 ) -> Algorithm:
-    """pFedMe, whose personal models are tied to the global one.
+    """Return pFedMe, whose personal models are tied to the global one.
 
     Args:
         strength: λ, how strongly personal models are tied to the global one.
@@ -88,8 +90,8 @@ def pfedme(
     check_number("algorithm.inner_lr", inner_lr, above=0)
     return BASE._replace(
         name="pfedme",
-        hyper=Hyper(strength, inner_steps, inner_lr),
-        memory=memory,
-        local=local,
-        personal=personal,
+        hparams=HParams(strength, inner_steps, inner_lr),
+        init_client=init_client,
+        client_update=client_update,
+        personalize=personalize,
     )

@@ -18,8 +18,17 @@ from jax import Array
 from numpy.typing import ArrayLike
 
 from maxfl.algorithms.fedavg import BASE
-from maxfl.algorithms.fedavg import local as train
-from maxfl.core.algorithm import Algorithm, Client, Cohort, Parts, Server, Total, Work, average
+from maxfl.algorithms.fedavg import client_update as train
+from maxfl.core.algorithm import (
+    Algorithm,
+    Client,
+    Cohort,
+    CompositeUpdate,
+    LocalTask,
+    Server,
+    WeightedSum,
+    average,
+)
 from maxfl.core.model import Params
 from maxfl.utils.errors import check_number
 
@@ -27,37 +36,45 @@ TINY = 1e-10
 """Added to the loss, so that a power of it exists when it is 0."""
 
 
-class Hyper(NamedTuple):
-    """Numbers of q-FFL: q, how much a large loss counts."""
+class HParams(NamedTuple):
+    """Hyper-parameters of q-FFL: q, how much a large loss counts."""
 
     q: Any = 1.0
 
 
-def weight(hyper: Hyper, server: Server, client: Client) -> Array:  # noqa: ARG001
-    """F_k^q."""
-    return (client.loss + TINY) ** hyper.q
+def weight(hparams: HParams, server: Server, client: Client) -> Array:
+    """Return F_k^q."""
+    return (client.loss + TINY) ** hparams.q
 
 
-def local(
-    hyper: Hyper, server: Server, memory: Any, client: Client, work: Work
-) -> tuple[Parts, Any]:
-    """τ steps of SGD; beside Δ_k goes h_k/F_k^q, times η_l."""
-    delta, memory = train(hyper, server, memory, client, work)
+def client_update(
+    hparams: HParams, server: Server, client_state: Any, client: Client, task: LocalTask
+) -> tuple[CompositeUpdate, Any]:
+    """Take τ steps of SGD; beside Δ_k goes h_k/F_k^q, times η_l."""
+    delta, client_state = train(hparams, server, client_state, client, task)
     square = sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(delta))
-    steepness = 1 + hyper.q * square / (work.learning_rate * (client.loss + TINY))
-    return Parts(delta, steepness), memory
+    steepness = 1 + hparams.q * square / (task.learning_rate * (client.loss + TINY))
+    return CompositeUpdate(delta, steepness), client_state
 
 
-def server(hyper: Hyper, server: Server, total: Total, cohort: Cohort) -> tuple[Params, Any]:  # noqa: ARG001
-    """Direction: Σ D_k / Σ h_k."""
-    return average(Total(total.update.model, total.update.more)), server.state
+def server_update(
+    hparams: HParams, server: Server, total: WeightedSum, cohort: Cohort
+) -> tuple[Params, Any]:
+    """Move along Σ D_k / Σ h_k."""
+    return average(WeightedSum(total.update.model, total.update.more)), server.state
 
 
 def qffl(q: ArrayLike = 1.0) -> Algorithm:
-    """q-FFL, which is fairer the larger q.
+    """Return q-FFL, which is fairer the larger q.
 
     Args:
         q: how much a large loss counts; 0 is FedAvg.
     """
     check_number("algorithm.q", q, least=0)
-    return BASE._replace(name="qffl", hyper=Hyper(q), weight=weight, local=local, server=server)
+    return BASE._replace(
+        name="qffl",
+        hparams=HParams(q),
+        weight=weight,
+        client_update=client_update,
+        server_update=server_update,
+    )

@@ -20,15 +20,15 @@ import jax.numpy as jnp
 from jax import Array
 
 from maxfl.algorithms.fedavg import BASE
-from maxfl.algorithms.fedavg import local as train
+from maxfl.algorithms.fedavg import client_update as train
 from maxfl.core.algorithm import (
     Algorithm,
     Client,
     Cohort,
-    Parts,
+    CompositeUpdate,
+    LocalTask,
     Server,
-    Total,
-    Work,
+    WeightedSum,
     average,
     difference,
     move,
@@ -43,70 +43,80 @@ class Control(NamedTuple):
     clients: Array
 
 
-def init(params: Params, clients: int) -> Control:
-    """C = 0."""
+def init_server(params: Params, clients: int) -> Control:
+    """Return c = 0."""
     return Control(jax.tree.map(jnp.zeros_like, params), jnp.float32(clients))
 
 
-def memory(params: Params) -> Params:
-    """c_k = 0."""
+def init_client(params: Params) -> Params:
+    """Return c_k = 0."""
     return jax.tree.map(jnp.zeros_like, params)
 
 
-def corrected(server: Server, memory: Params, client: Client, work: Work) -> tuple[Params, Params]:
-    """C − c_k, and w − y after τ steps corrected by it."""
-    correction = difference(server.state.c, memory)
+def corrected(
+    server: Server, client_state: Params, client: Client, task: LocalTask
+) -> tuple[Params, Params]:
+    """Return c − c_k, and w − y after τ steps corrected by it."""
+    correction = difference(server.state.c, client_state)
 
     def gradient(y: Params, r: Array, scale: Any = 1.0) -> Params:
-        return move(work.gradient(y, r, scale), correction, scale)
+        return move(task.gradient(y, r, scale), correction, scale)
 
-    delta, _ = train((), server, memory, client, work._replace(gradient=gradient))
+    delta, _ = train((), server, client_state, client, task._replace(gradient=gradient))
     return correction, delta
 
 
 def option_1(
-    hyper: Any,  # noqa: ARG001
+    hparams: Any,
     server: Server,
-    memory: Params,
+    client_state: Params,
     client: Client,
-    work: Work,
-) -> tuple[Parts, Params]:
-    """c_k⁺ = ∇f_k(w), on the round's τ minibatches."""
-    _, delta = corrected(server, memory, client, work)
+    task: LocalTask,
+) -> tuple[CompositeUpdate, Params]:
+    """Train, and renew c_k⁺ = ∇f_k(w), on the round's τ minibatches."""
+    _, delta = corrected(server, client_state, client, task)
 
     def add(r: Array, total: Params) -> Params:
-        return move(total, work.gradient(server.params, r), 1 / work.steps)
+        return move(total, task.gradient(server.params, r), 1 / task.steps)
 
-    renewed = jax.lax.fori_loop(0, work.steps, add, jax.tree.map(jnp.zeros_like, memory))
-    return Parts(delta, difference(renewed, memory)), renewed
+    renewed = jax.lax.fori_loop(0, task.steps, add, jax.tree.map(jnp.zeros_like, client_state))
+    return CompositeUpdate(delta, difference(renewed, client_state)), renewed
 
 
 def option_2(
-    hyper: Any,  # noqa: ARG001
+    hparams: Any,
     server: Server,
-    memory: Params,
+    client_state: Params,
     client: Client,
-    work: Work,
-) -> tuple[Parts, Params]:
-    """c_k⁺ = c_k − c + (w − y)/(τη_l)."""
-    correction, delta = corrected(server, memory, client, work)
-    drift = 1 / (work.steps * work.learning_rate)
+    task: LocalTask,
+) -> tuple[CompositeUpdate, Params]:
+    """Train, and renew c_k⁺ = c_k − c + (w − y)/(τη_l)."""
+    correction, delta = corrected(server, client_state, client, task)
+    drift = 1 / (task.steps * task.learning_rate)
     renewed = jax.tree.map(lambda d, minus: drift * d - minus, delta, correction)
-    return Parts(delta, difference(renewed, memory)), renewed
+    return CompositeUpdate(delta, difference(renewed, client_state)), renewed
 
 
-def server(hyper: Any, server: Server, total: Total, cohort: Cohort) -> tuple[Params, Control]:  # noqa: ARG001
-    """Direction: the mean of w − y; c moves by the share of clients that renewed theirs."""
+def server_update(
+    hparams: Any, server: Server, total: WeightedSum, cohort: Cohort
+) -> tuple[Params, Control]:
+    """Move along the mean of w − y; c moves by the share of clients that renewed theirs."""
     state = server.state
     control = move(state.c, total.update.more, 1 / state.clients)
-    return average(Total(total.update.model, total.weight)), state._replace(c=control)
+    return average(WeightedSum(total.update.model, total.weight)), state._replace(c=control)
 
 
 def scaffold() -> Algorithm:
-    """SCAFFOLD, whose clients correct their steps by control variates; option II."""
-    return BASE._replace(name="scaffold", init=init, memory=memory, local=option_2, server=server)
+    """Return SCAFFOLD, whose clients correct their steps by control variates; option II."""
+    return BASE._replace(
+        name="scaffold",
+        init_server=init_server,
+        init_client=init_client,
+        client_update=option_2,
+        server_update=server_update,
+    )
 
 
 def scaffold_1() -> Algorithm:
-    """SCAFFOLD with option I."""
-    return scaffold()._replace(name="scaffold-1", local=option_1)
+    """Return SCAFFOLD with option I."""
+    return scaffold()._replace(name="scaffold-1", client_update=option_1)

@@ -1,18 +1,21 @@
-"""The demo: MaxFL beside FedAvg on embedded data, with clients that may leave."""
+"""``maxfl demo``: MaxFL beside FedAvg on embedded data, with clients that may leave."""
 
 import tomllib
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from maxfl.cli.terminal import bars, console, show_summary
-from maxfl.report.figures import draw_curves
-from maxfl.report.series import all_series
-from maxfl.report.source import read
-from maxfl.runs.config import RunConfig
-from maxfl.runs.config_file import override_all, parse_setting
-from maxfl.runs.sweep import expand, refuse_swept, run_sweep
-from maxfl.utils.files import read_json
+import typer
+
+from maxfl.cli.commands import ComputingCommand
+from maxfl.cli.options import Settings
+from maxfl.cli.terminal import console, explain_interrupt, progress_bar, show_summary
 from maxfl.utils.paths import SUMMARY
+
+if TYPE_CHECKING:
+    from maxfl.runs.config import RunConfig
+
+app = typer.Typer()
 
 LABELS = {
     ("fedavg", None): "FedAvg",
@@ -21,18 +24,39 @@ LABELS = {
 }
 
 
+@app.command("demo", cls=ComputingCommand)
+def demo_command(
+    out: Annotated[Path, typer.Option("--out", help="Folder for the results.")] = Path("runs/demo"),
+    setting: Settings = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Take up an unfinished demo where it was cut off.")
+    ] = False,
+) -> None:
+    """Train MaxFL beside FedAvg on real images: two minutes.
+
+    The embedded subset of Fashion-MNIST, with clients that may leave.
+    """
+    with explain_interrupt(out):
+        run_demo(out, setting or [], resume=resume)
+
+
 def run_demo(folder: Path, settings: list[str], *, resume: bool = False) -> None:
     """Run the demo's sweep with some settings changed, show its table, draw its figure."""
+    from maxfl.runs.config_file import override_all, parse_setting
+    from maxfl.runs.grid import expand, refuse_swept
+    from maxfl.runs.sweep import run_sweep
+    from maxfl.utils.files import read_json
+
     raw = tomllib.loads(files("maxfl.cli").joinpath("demo.toml").read_text(encoding="utf-8"))
     changes = dict(parse_setting(text) for text in settings)
     raw = override_all(raw, changes)
     grid = expand(raw, "the demo")
     refuse_swept(grid, changes)
     seeds = len({value["seed"] for value in grid.values})
-    setting, start = describe_setting(grid.configs[0])
+    setting, start_round = describe_setting(grid.configs[0])
     console.print(f"[bold]Who keeps the model?[/] {setting}.")
-    with bars("starting") as shown:
-        run_sweep(grid, folder, resume=resume, progress=shown.parts)
+    with progress_bar("starting") as bar:
+        run_sweep(grid, folder, resume=resume, progress=bar.parts)
     entries = read_json(folder / SUMMARY)["configurations"]
     names = [LABELS[v["algorithm.name"], v.get("algorithm.temperature")] for v in grid.values]
     labelled = [
@@ -43,7 +67,7 @@ def run_demo(folder: Path, settings: list[str], *, resume: bool = False) -> None
     show_summary(labelled, title)
     figure = folder / "demo.png"
     title = f"{entries[0]['data']}: {setting}"
-    _draw(folder, figure, title, start)
+    _draw(folder, figure, title, start_round)
     console.print(
         f"Figure: {figure}\nHow the setting was chosen, and where the advantage vanishes: "
         "docs/demo.md",
@@ -51,26 +75,33 @@ def run_demo(folder: Path, settings: list[str], *, resume: bool = False) -> None
     )
 
 
-def _draw(folder: Path, path: Path, title: str, start: int | None) -> None:
-    """The report's curves, with the demo's names of the methods."""
+def _draw(folder: Path, path: Path, title: str, start_round: int | None) -> None:
+    """Draw the report's curves, with the demo's names of the methods."""
+    from maxfl.report.figures import draw_curves
+    from maxfl.report.series import all_series
+    from maxfl.report.source import read
+
     source = read([folder])
-    names = {
-        own.method: LABELS[own.entry["values"]["algorithm.name"],
-                           own.entry["values"].get("algorithm.temperature")]
-        for own in source.configurations
-    }  # fmt: skip
-    series = {k._replace(method=names[k.method]): own for k, own in all_series(source).items()}
-    drawn = draw_curves(series, "", list(names.values()), start=start, title=title)
-    drawn.savefig(path, dpi=150)
+    names = {}
+    for configuration in source.configurations:
+        values = configuration.entry["values"]
+        label = LABELS[values["algorithm.name"], values.get("algorithm.temperature")]
+        names[configuration.method] = label
+    series = {
+        key._replace(method=names[key.method]): metric for key, metric in all_series(source).items()
+    }
+    figure = draw_curves(series, "", list(names.values()), start_round=start_round, title=title)
+    figure.savefig(path, dpi=150)
 
 
-def describe_setting(config: RunConfig) -> tuple[str, int | None]:
-    """The setting in words, and the round from which clients may leave, if they may."""
-    data, presence = config.data, config.participation
+def describe_setting(config: "RunConfig") -> tuple[str, int | None]:
+    """Return the setting in words, and the round from which clients may leave, if they may."""
+    data, participation = config.data, config.participation
     split = f"Dirichlet {data.alpha}" if data.partition == "dirichlet" else data.partition
     words = f"{data.clients} seen and {data.unseen} unseen clients, {split}"
-    if data.flipped:
-        words += f", {data.flipped:.0%} with contradicting labels"
-    if presence.rule == "everyone" or presence.start >= config.training.rounds:
+    if data.flipped_fraction:
+        words += f", {data.flipped_fraction:.0%} with contradicting labels"
+    start_round = participation.start_round
+    if participation.rule == "everyone" or start_round >= config.training.rounds:
         return words, None
-    return f"{words}; clients may leave after {presence.start} rounds", presence.start
+    return f"{words}; clients may leave after {start_round} rounds", start_round

@@ -14,17 +14,18 @@ from typing import Annotated, Any
 
 import typer
 
-from maxfl.cli.terminal import console, resumable
+from maxfl.cli.terminal import console, explain_interrupt
 from maxfl.report.write import PAGE, write_report
 from maxfl.runs.progress import PROGRESS
 from maxfl.utils.errors import InputError
 from maxfl.utils.paths import EXPERIMENT, ROUND_LOG, SUMMARY
 
-app = typer.Typer(help="Real federations on Flower: a ready app, and a try on this machine.")
+app = typer.Typer(help="Real federations on Flower: a ready app, and a demo.")
 
-ASK_EVERY = 10.0
-"""Seconds between two questions to the SuperLink whether a run still goes on."""
-WAIT_MOST = 3600.0
+STATUS_SECONDS = 10.0
+"""Between two questions to the SuperLink whether a run still goes on."""
+MAX_SECONDS = 3600.0
+"""Of a whole run."""
 
 
 @app.command("new")
@@ -41,7 +42,7 @@ def new_command(
 
 @app.command("demo")
 def demo_command(
-    own_app: Annotated[
+    app_folder: Annotated[
         Path | None,
         typer.Argument(metavar="APP", help="Folder of an app; by default the ready one."),
     ] = None,
@@ -65,23 +66,26 @@ def demo_command(
         console.print(f"The federation in {out} is finished already.", soft_wrap=True)
     else:
         _check_free(out, results, resume)
-        _run_app(own_app, nodes, rounds, out, resume)
-    made = write_report([results], force=True)
-    for line in [*made.verdicts, *made.missing]:
+        _run_app(app_folder, nodes, rounds, out, resume)
+    report = write_report([results], force=True)
+    for line in [*report.verdicts, *report.missing]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
-    console.print(f"Page: {made.folder / PAGE}", soft_wrap=True, highlight=False)
+    console.print(f"Page: {report.folder / PAGE}", soft_wrap=True, highlight=False)
 
 
-def _run_app(own_app: Path | None, nodes: int, rounds: int | None, out: Path, resume: bool) -> None:
-    ready, results = own_app is None, (out / "federation").resolve()
-    chosen = own_app or out / "app"
-    if ready and not chosen.exists():
+def _run_app(
+    app_folder: Path | None, nodes: int, rounds: int | None, out: Path, resume: bool
+) -> None:
+    """Run an app, or the ready one, in real processes."""
+    is_ready, results = app_folder is None, (out / "federation").resolve()
+    chosen = app_folder or out / "app"
+    if is_ready and not chosen.exists():
         _write_app(chosen)
-    wanted = {"nodes": nodes, "results": str(results), "resume": resume, "rounds": rounds}
-    if ready:  # all its clients are made up; others have the right to keep their losses
-        wanted["reveal"] = True
-    config = _run_config(chosen, wanted)
-    with _ended_by_signals(), resumable(out):
+    settings = {"nodes": nodes, "results": str(results), "resume": resume, "rounds": rounds}
+    if is_ready:  # all its clients are made up; others have the right to keep their losses
+        settings["collect_losses"] = True
+    config = _run_config(chosen, settings)
+    with _exit_on_signals(), explain_interrupt(out):
         _train(chosen, nodes, config, out / "flower", results)
 
 
@@ -98,9 +102,9 @@ def _check_free(out: Path, results: Path, resume: bool) -> None:
     begun = (results / EXPERIMENT).is_file()
     if resume and not begun:
         raise InputError(f"{out} holds no federation that was stopped: leave --resume out")
+    inside = {path.name for path in out.iterdir()} if out.is_dir() else set()
     # What a try that never began has left may be replaced.
-    others = {path.name for path in out.iterdir()} - {"app", "flower"} if out.is_dir() else set()
-    if not resume and others:
+    if not resume and inside - {"app", "flower"}:
         state = "a finished" if _is_done(results) else "an unfinished" if begun else "no"
         raise InputError(
             f"{out} is not empty and holds {state} federation: choose another folder with --out"
@@ -108,80 +112,81 @@ def _check_free(out: Path, results: Path, resume: bool) -> None:
         )
 
 
-def _run_config(own_app: Path, wanted: dict[str, Any]) -> dict[str, Any]:
-    """What of the app's settings is given anew."""
-    path = own_app / "pyproject.toml"
+def _run_config(app_folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return those settings that the app has, to be given anew."""
+    path = app_folder / "pyproject.toml"
     try:
-        about = tomllib.loads(path.read_text())["tool"]["flwr"]["app"]
+        declared = tomllib.loads(path.read_text())["tool"]["flwr"]["app"].get("config", {})
     except OSError as error:
-        raise InputError(f"{own_app} holds no Flower app: {path} can't be read") from error
+        raise InputError(f"{app_folder} holds no Flower app: {path} can't be read") from error
     except (KeyError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"{path} is not that of a Flower app: {error}") from error
-    known = about.get("config", {})
-    if "results" not in known:
+    if "results" not in declared:
         raise InputError(
             f"{path} has no setting `results` in [tool.flwr.app.config]: its server must hand it "
             f"to MaxFL(folder=...), so that there is something to report"
         )
-    return {k: v for k, v in wanted.items() if k in known and v is not None}
+    return {k: v for k, v in settings.items() if k in declared and v is not None}
 
 
-def _train(own_app: Path, nodes: int, config: dict[str, Any], place: Path, results: Path) -> None:
+def _train(app_folder: Path, nodes: int, config: dict[str, Any], work: Path, results: Path) -> None:
+    """Start all processes, wait for the run, and print its rounds meanwhile."""
     from maxfl.flower.local_deployment import deployed
 
-    shutil.rmtree(place, ignore_errors=True)  # of a try that was stopped
+    shutil.rmtree(work, ignore_errors=True)  # of a try that was stopped
     began = time.monotonic()
-    with deployed(place.resolve()) as here:
-        console.print(f"SuperLink: https://{here.address}, certificate made for this run")
+    with deployed(work.resolve()) as deployment:
+        console.print(f"SuperLink: https://{deployment.address}, certificate made for this run")
         for k in range(nodes):
-            here.start_node({"partition-id": k, "num-partitions": nodes})
-        console.print(f"{nodes} SuperNodes, each with its own process and registered key")
-        run = here.submit(own_app, config)
-        told, asked = len(_lines(results)), time.monotonic()
+            deployment.start_node({"partition-id": k, "num-partitions": nodes})
+        console.print(f"{nodes} SuperNodes, each with a process and a registered key")
+        run = deployment.submit(app_folder, config)
+        printed, checked = len(_read_log(results)), time.monotonic()
         while not _is_done(results):
             time.sleep(0.5)
-            told = _tell(results, told)
-            if time.monotonic() - asked > ASK_EVERY:
-                asked, status = time.monotonic(), here.status(run)
+            printed = _print_log(results, printed)
+            if time.monotonic() - checked > STATUS_SECONDS:
+                checked, status = time.monotonic(), deployment.status(run)
                 if status.startswith("finished") and not _is_done(results):
-                    raise InputError(_failure(status, here.log_of(run), place))
-                if time.monotonic() - began > WAIT_MOST:
-                    raise InputError(f"the run took over an hour; its logs: {place / 'logs'}")
-        _tell(results, told)
+                    raise InputError(_failure(status, deployment.log_of(run), work))
+                if time.monotonic() - began > MAX_SECONDS:
+                    raise InputError(f"the run took over an hour; its logs: {work / 'logs'}")
+        _print_log(results, printed)
     console.print(f"All processes ended, after {time.monotonic() - began:.0f} s")
 
 
 def _is_done(results: Path) -> bool:
-    """Whether the last is written; progress.json goes after everything else."""
+    """Return whether all is written; progress.json is removed after everything else."""
     return (results / SUMMARY).exists() and not (results / PROGRESS).exists()
 
 
-def _failure(status: str, log: str, place: Path) -> str:
-    told = [line.split("InputError: ")[1] for line in log.splitlines() if "InputError: " in line]
-    why = told[-1] if told else f"its log ends:\n{log}"
-    return f"the app failed ({status}): {why}\nAll logs: {place / 'logs'}"
+def _failure(status: str, log: str, work: Path) -> str:
+    """Return why an app failed, for people: an error that is meant for them, or the log's end."""
+    errors = [line.split("InputError: ")[1] for line in log.splitlines() if "InputError: " in line]
+    reason = errors[-1] if errors else f"its log ends:\n{log}"
+    return f"the app failed ({status}): {reason}\nAll logs: {work / 'logs'}"
 
 
-def _lines(results: Path) -> list[str]:
+def _read_log(results: Path) -> list[str]:
     path = results / ROUND_LOG
     return path.read_text().splitlines() if path.exists() else []
 
 
-def _tell(results: Path, told: int) -> int:
-    """Print the rounds that are new; gives how many lines there are."""
-    lines = _lines(results)
-    for line in lines[told:]:
+def _print_log(results: Path, printed: int) -> int:
+    """Print the lines of the log that are new; return how many there are."""
+    lines = _read_log(results)
+    for line in lines[printed:]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     return len(lines)
 
 
 @contextmanager
-def _ended_by_signals() -> Iterator[None]:
+def _exit_on_signals() -> Iterator[None]:
     """Let signals leave the block like an exception does, so that no process stays behind."""
-    numbers = (signal.SIGTERM, signal.SIGHUP)  # the second if its terminal is closed
-    before = [signal.signal(own, lambda number, _: sys.exit(128 + number)) for own in numbers]
+    signals = (signal.SIGTERM, signal.SIGHUP)  # the second if its terminal is closed
+    before = [signal.signal(kind, lambda number, _: sys.exit(128 + number)) for kind in signals]
     try:
         yield
     finally:
-        for own, handler in zip(numbers, before, strict=True):
-            signal.signal(own, handler)
+        for kind, handler in zip(signals, before, strict=True):
+            signal.signal(kind, handler)

@@ -1,14 +1,16 @@
-"""Arguments that several commands share, and what is said about them."""
+"""Options that several commands share, and what is said about them."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from maxfl.cli.terminal import errors
-from maxfl.runs.config import RunConfig
-from maxfl.runs.config_file import override_all, parse_setting, read_toml, unused
+from maxfl.utils.errors import InputError
+
+if TYPE_CHECKING:
+    from maxfl.runs.config import RunConfig
 
 ConfigFile = Annotated[Path, typer.Argument(help="A TOML file; see docs/configuration.md.")]
 Settings = Annotated[
@@ -21,7 +23,17 @@ Settings = Annotated[
 ]
 
 
-class Read(NamedTuple):
+def renamed(old: str, new: str) -> Any:
+    """Return a hidden option that is refused with its new name."""
+
+    def refuse(value: object) -> None:
+        if value is not None:
+            raise InputError(f"{old} is called {new} now")
+
+    return typer.Option(old, hidden=True, callback=refuse)
+
+
+class ReadSettings(NamedTuple):
     """A file of settings.
 
     Attributes:
@@ -35,15 +47,19 @@ class Read(NamedTuple):
     changes: dict[str, Any]
 
 
-def read_settings(config: Path, settings: list[str] | None) -> Read:
+def read_settings(config: Path, settings: list[str] | None) -> ReadSettings:
     """Read a file and change some of its settings."""
+    from maxfl.runs.config_file import override_all, parse_setting, read_toml
+
     changes = dict(parse_setting(text) for text in settings or [])
     where = f"{config} with --set {', '.join(changes)}" if changes else str(config)
-    return Read(override_all(read_toml(config), changes), where, changes)
+    return ReadSettings(override_all(read_toml(config), changes), where, changes)
 
 
-def note_unused(configs: Sequence[RunConfig], section: str = "") -> None:
+def note_unused(configs: "Sequence[RunConfig]", section: str = "") -> None:
     """Point at settings (of a section) that do nothing in any configuration."""
+    from maxfl.runs.config_file import unused
+
     for note in unused(configs[0]):
         if note.startswith(section) and all(note in unused(config) for config in configs[1:]):
             errors.print(f"Note: {note}.", style="yellow", markup=False, highlight=False)

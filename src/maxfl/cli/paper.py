@@ -11,26 +11,33 @@ import typer
 from rich import box
 from rich.table import Table
 
+from maxfl.cli.commands import ComputingCommand
 from maxfl.cli.data import fetch_data
-from maxfl.cli.terminal import announce, bars, console, resumable
+from maxfl.cli.terminal import announce, console, explain_interrupt, progress_bar
 from maxfl.cli.theory import FIGURES, show_finding
-from maxfl.engine.simulation import Progress
-from maxfl.paper.catalogue import CLUSTERS_STUDY, EXPERIMENTS
-from maxfl.paper.cluster_limit_study import ABOUT as LIMIT_ABOUT
-from maxfl.paper.cluster_limit_study import limit_headings, limit_rows, read_limit, run_limit
+from maxfl.engine.trainer import Progress
+from maxfl.paper.catalogue import CLUSTERS_STUDY, EXHIBITS
+from maxfl.paper.cluster_limit_study import (
+    LIMIT_SUMMARY,
+    limit_headings,
+    limit_rows,
+    read_limit,
+    run_limit,
+)
 from maxfl.paper.compare import Comparison, compare
-from maxfl.paper.declare import Experiment, Study, data_of, with_the_papers_data
+from maxfl.paper.declare import Exhibit, Study, data_config, with_paper_data
 from maxfl.paper.plot import draw
-from maxfl.paper.results import Outcome, kept, read
-from maxfl.paper.study import ABOUT, SCALES, run_study
+from maxfl.paper.results import StudyResults, read, reference_run
+from maxfl.paper.study import SCALES, run_study
 from maxfl.utils.errors import InputError, check_choice
+from maxfl.utils.paths import STUDY
 
-app = typer.Typer(help="The paper's tables and figures, run and shown beside what it prints.")
+app = typer.Typer(help="The paper's tables and figures, beside what it prints.")
 
 Name = Annotated[str, typer.Argument(help="As `maxfl paper list` calls it, e.g. tab:testacc.")]
 
 LIMIT = "limit"
-WHAT_LIMIT = "ours: how many clients of the clusters one model can satisfy"
+LIMIT_TITLE = "ours: how many clients of the clusters one model can satisfy"
 RUNS = Path("runs/paper")
 
 
@@ -53,27 +60,28 @@ class Options(NamedTuple):
 
 @app.command("list")
 def list_command() -> None:
-    """Every table and figure, what it shows, and whether a full run comes with the package."""
+    """List every table and figure, and whether a full run of it comes with the package."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("name", "what", "full run kept"):
+    for heading in ("name", "what", "reference run"):
         table.add_column(heading)
-    for experiment in EXPERIMENTS.values():
-        table.add_row(experiment.name, experiment.what, _kept_parts(experiment))
-    table.add_row(LIMIT, WHAT_LIMIT, "yes" if (kept(LIMIT) / LIMIT_ABOUT).is_file() else "no")
+    for exhibit in EXHIBITS.values():
+        table.add_row(exhibit.name, exhibit.title, _reference_parts(exhibit))
+    limit = (reference_run(LIMIT) / LIMIT_SUMMARY).is_file()
+    table.add_row(LIMIT, LIMIT_TITLE, "yes" if limit else "no")
     for name, figure in FIGURES.items():
-        table.add_row(name, figure.what, "runs in seconds")
+        table.add_row(name, figure.title, "runs in seconds")
     console.print(table)
     console.print("Run one: maxfl paper run tab:testacc --scale quick", highlight=False)
 
 
-@app.command("run")
+@app.command("run", cls=ComputingCommand)
 def run_command(
     name: Name,
     scale: Annotated[
         ScaleName,
         typer.Option(help="quick: minutes on two cores; full: the paper's protocol, for a GPU."),
     ] = ScaleName.QUICK,
-    seeds: Annotated[int | None, typer.Option(min=1, help="Instead of the scale's own.")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Instead of the scale's.")] = None,
     part: Annotated[
         list[str] | None, typer.Option(help="Only this part, e.g. FMNIST (repeatable).")
     ] = None,
@@ -82,7 +90,7 @@ def run_command(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where it was cut off.")] = False,
 ) -> None:
-    """Run an experiment and show its table, ours beside the paper's.
+    """Run a table or figure and show it, ours beside the paper's.
 
     Example: maxfl paper run tab:testacc --scale quick
     """
@@ -93,7 +101,7 @@ def run_command(
     elif name == LIMIT:
         _run_limit(options)
     else:
-        _run_study(EXPERIMENTS[name], options)
+        _run_study(EXHIBITS[name], options)
 
 
 @app.command("show")
@@ -103,33 +111,37 @@ def show_command(
         Path | None,
         typer.Option(help="Folder of a run; by default yours in runs/paper, else ours."),
     ] = None,
-    ours: Annotated[
-        bool, typer.Option("--kept", help="The full run that comes with the package.")
+    reference: Annotated[
+        bool, typer.Option("--reference", help="The full run that comes with the package.")
     ] = False,
+    kept: Annotated[bool, typer.Option("--kept", hidden=True)] = False,
 ) -> None:
-    """Show an experiment's table again, of your run or of the one that comes with the package."""
+    """Show a table again, of your run or of the one that comes with the package."""
+    if kept:
+        raise InputError("--kept is called --reference now")
     _check_name(name)
     if name in FIGURES:
-        raise InputError(f"{name} runs in seconds and is not kept: maxfl paper run {name}")
+        raise InputError(f"{name} runs in seconds and has no reference run: maxfl paper run {name}")
     if name == LIMIT:
-        _show_limit(kept(LIMIT) if ours else out or _find(LIMIT, LIMIT_ABOUT))
+        _show_limit(reference_run(LIMIT) if reference else out or _find(LIMIT, LIMIT_SUMMARY))
         return
-    experiment = EXPERIMENTS[name]
-    study = experiment.study.name
-    folder = kept(study) if ours else out or _find(study, ABOUT)
-    _show(experiment, read(folder, study))
+    exhibit = EXHIBITS[name]
+    study = exhibit.study.name
+    folder = reference_run(study) if reference else out or _find(study, STUDY)
+    _show(exhibit, read(folder, study))
 
 
 def _check_name(name: str) -> None:
-    check_choice("experiment", name, (*EXPERIMENTS, LIMIT, *FIGURES))
+    check_choice("name", name, (*EXHIBITS, LIMIT, *FIGURES))
 
 
-def _kept_parts(experiment: Experiment) -> str:
-    folder = kept(experiment.study.name)
-    if not (folder / ABOUT).is_file():
+def _reference_parts(exhibit: Exhibit) -> str:
+    """Say which parts of an exhibit the reference run has."""
+    folder = reference_run(exhibit.study.name)
+    if not (folder / STUDY).is_file():
         return "no"
-    shown = {column.part for column in experiment.columns}
-    parts = [part for part in read(folder, experiment.study.name).parts if part in shown]
+    shown = {column.part for column in exhibit.columns}
+    parts = [part for part in read(folder, exhibit.study.name).parts if part in shown]
     return "; ".join(parts) if len(parts) < 4 else "yes"
 
 
@@ -153,58 +165,59 @@ def _run_limit(options: Options) -> None:
     _show_limit(folder)
 
 
-def _run_study(experiment: Experiment, options: Options) -> None:
+def _run_study(exhibit: Exhibit, options: Options) -> None:
     scale = SCALES[options.scale]
     scale = scale if options.seeds is None else scale._replace(seeds=options.seeds)
-    study = with_the_papers_data(_narrowed(experiment.study, options))
+    study = with_paper_data(_selected_parts(exhibit.study, options))
     name = re.sub(r"[^\w.]+", "-", "-".join([study.name, *options.parts, scale.name]))
     folder = options.out or RUNS / name
     console.print(
-        f"[bold]{experiment.name}[/]: {experiment.what}. {scale.words(study)}.", highlight=False
+        f"[bold]{exhibit.name}[/]: {exhibit.title}. {scale.describe(study)}.", highlight=False
     )
-    if left := [p.label for p in experiment.study.parts if not p.quick and p not in study.parts]:
+    if left := [p.label for p in exhibit.study.parts if not p.quick and p not in study.parts]:
         console.print(f"Left out, as quick is: {', '.join(left)}.", highlight=False, markup=False)
     with _at_work(folder, study):
         run_study(study, scale, folder, _stage, resume=options.resume, announce=announce)
-        outcome = read(folder, study.name)
-        if experiment.drawn:
-            figure = folder / f"{experiment.name.replace(':', '-')}.png"
-            draw(experiment, outcome, figure)
-    _show(experiment, outcome)
-    if experiment.drawn:
+        results = read(folder, study.name)
+        if exhibit.is_figure:
+            figure = folder / f"{exhibit.name.replace(':', '-')}.png"
+            draw(exhibit, results, figure)
+    _show(exhibit, results)
+    if exhibit.is_figure:
         console.print(f"Figure: {figure}", soft_wrap=True, highlight=False)
 
 
 @contextmanager
 def _at_work(folder: Path, study: Study) -> Iterator[None]:
-    """See to folder and data first, and tell how to go on if the work is cut off."""
+    """See to folder and data first, and say how to go on if the work is cut off."""
     _make_folder(folder)
-    fetch_data([data_of(part) for part in study.parts])
-    with resumable(folder):
+    fetch_data([data_config(part) for part in study.parts])
+    with explain_interrupt(folder):
         yield
 
 
 def _make_folder(folder: Path) -> None:
-    """Make it before any work, so that a bad one is told at once."""
+    """Make a folder before any work, so that a bad one is refused at once."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"can't use {folder} as a folder: {error.strerror}") from error
 
 
-def _narrowed(study: Study, options: Options) -> Study:
-    """The study with the parts that were asked for, or that its scale runs."""
+def _selected_parts(study: Study, options: Options) -> Study:
+    """Return the study with the parts that were asked for, or that its scale runs."""
     known = {part.label: part for part in study.parts}
     for label in options.parts:
         check_choice("--part", label, known)
     every = options.scale == ScaleName.FULL
-    wanted = options.parts or [label for label, part in known.items() if every or part.quick]
-    return study._replace(parts=tuple(known[label] for label in wanted))
+    selected = options.parts or [label for label, part in known.items() if every or part.quick]
+    return study._replace(parts=tuple(known[label] for label in selected))
 
 
 def _find(study: str, last: str) -> Path:
-    """The user's own full or quick run, else the kept one."""
-    for folder in (*(RUNS / f"{study}-{scale}" for scale in ("full", "quick")), kept(study)):
+    """Find the user's full or quick run, else the reference run."""
+    users = [RUNS / f"{study}-{scale}" for scale in ("full", "quick")]
+    for folder in (*users, reference_run(study)):
         if (folder / last).is_file():
             return folder
     raise InputError(
@@ -215,35 +228,36 @@ def _find(study: str, last: str) -> Path:
 
 @contextmanager
 def _stage(name: str) -> Iterator[Callable[[int, int], Progress]]:
-    """A progress bar for a stage."""
-    with bars(name) as shown:
-        yield shown.parts
+    """Show a progress bar for a stage."""
+    with progress_bar(name) as bar:
+        yield bar.parts
 
 
-def _show(experiment: Experiment, outcome: Outcome) -> None:
-    """Tables, remarks, and how they were made."""
-    for comparison in compare(experiment, outcome):
+def _show(exhibit: Exhibit, results: StudyResults) -> None:
+    """Print tables, remarks, and how they were made."""
+    for comparison in compare(exhibit, results):
         _print_table(comparison)
-    for line in outcome.troubles({column.part for column in experiment.columns}):
+    for line in results.troubles({column.part for column in exhibit.columns}):
         console.print(f"  {line}", style="dim", highlight=False)
-    about = outcome.about
-    if not about["scale"].startswith("full"):
+    summary = results.summary
+    if not summary["scale"].startswith("full"):
         console.print(
-            f"These are figures of a {about['scale']}: don't compare them with the paper's; "
-            f"`maxfl paper show {experiment.name} --kept` has a full run, where there is one.",
+            f"These are figures of a {summary['scale']}: don't compare them with the paper's; "
+            f"`maxfl paper show {exhibit.name} --reference` has a full run, where there is one.",
             style="yellow", highlight=False,
         )  # fmt: skip
-    time = "in several sittings" if about["seconds"] is None else f"in {about['seconds']:.0f} s"
+    seconds = summary["seconds"]
+    time = "in several sittings" if seconds is None else f"in {seconds:.0f} s"
     console.print(
-        f"Ours: {about['scale']}; {time} on {about['device']}; from {outcome.place}.\nGM-Appeal: "
-        f"share of clients whose held-out loss with the global model is below that of a model "
-        f"trained alone; ± is the standard deviation over seeds.",
+        f"Ours: {summary['scale']}; {time} on {summary['device']}; from {results.folder}.\n"
+        f"GM-Appeal: share of clients whose held-out loss with the global model is below that of a "
+        f"model trained alone; ± is the standard deviation over seeds.",
         style="dim", highlight=False,
     )  # fmt: skip
 
 
 def _show_limit(folder: Path) -> None:
-    """One row for each η_l, means over seeds."""
+    """Print a row for each η_l, means over seeds."""
     table = Table(title="Clusters: the limit", title_justify="left", box=box.SIMPLE_HEAD)
     for heading in limit_headings():
         table.add_column(heading, justify="right")

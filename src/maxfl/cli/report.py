@@ -2,7 +2,7 @@
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich import box
@@ -13,12 +13,14 @@ from rich.panel import Panel
 from rich.table import Table
 
 from maxfl.cli.terminal import console
-from maxfl.report.table import Figure
-from maxfl.report.write import PAGE, write_report
-from maxfl.runs.watch import Look, look
+
+if TYPE_CHECKING:
+    from maxfl.runs.watch import Status
+
+app = typer.Typer()
 
 BLOCKS = "▁▂▃▄▅▆▇█"
-BAR = 60
+BAR_WIDTH = 60
 MOST_ROWS = 12
 QUIET = 90.0
 """Seconds without a sign of life after which one should look after a run."""
@@ -28,6 +30,7 @@ Folders = Annotated[
 ]
 
 
+@app.command("report")
 def report_command(
     folders: Folders,
     out: Annotated[
@@ -41,6 +44,8 @@ def report_command(
 
     Example: maxfl report runs/demo
     """
+    from maxfl.report.write import PAGE, write_report
+
     with console.status("Reading, drawing and writing"):
         made = write_report(folders, out, force=force, figures=figures)
     for line in made.verdicts:
@@ -52,59 +57,64 @@ def report_command(
     console.print(f"{what}: {made.folder}", soft_wrap=True, highlight=False)
 
 
+@app.command("watch")
 def watch_command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that a run writes to.")],
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 1.0,
     once: Annotated[bool, typer.Option("--once", help="Look once and leave.")] = False,
 ) -> None:
-    """Follow a run, sweep or study in progress; leaving (Ctrl-C) does not disturb it.
+    """Follow a run, sweep or study in progress.
+
+    Leaving (Ctrl-C) does not disturb it.
 
     Example: maxfl watch runs/demo
     """
-    seen = look(folder)
+    from maxfl.runs.watch import read_status
+
+    status = read_status(folder)
     if once:
-        console.print(_panel(folder, seen))
-        raise typer.Exit(int(seen.alive is False and not seen.finished))
+        console.print(_panel(folder, status))
+        raise typer.Exit(int(status.alive is False and not status.finished))
     try:
-        with Live(_panel(folder, seen), console=console, auto_refresh=False) as shown:
-            while not seen.finished and seen.alive is not False:
+        with Live(_panel(folder, status), console=console, auto_refresh=False) as live:
+            while not status.finished and status.alive is not False:
                 time.sleep(every)
-                seen = look(folder)
-                shown.update(_panel(folder, seen), refresh=True)
+                status = read_status(folder)
+                live.update(_panel(folder, status), refresh=True)
     except KeyboardInterrupt:
         console.print("No longer watching; the run goes on.")
         return
-    if not seen.finished:
+    if not status.finished:
         raise typer.Exit(1)
     console.print(f"Finished. Look at it: maxfl report {folder}", soft_wrap=True, highlight=False)
 
 
-def _panel(folder: Path, seen: Look) -> Panel:
-    parts: list[RenderableType] = [_headline(seen)]
-    if seen.total:
-        filled = round(BAR * seen.done / seen.total)
-        parts.append("█" * filled + "░" * (BAR - filled))
+def _panel(folder: Path, status: "Status") -> Panel:
+    parts: list[RenderableType] = [_headline(status)]
+    if status.total:
+        filled = round(BAR_WIDTH * status.done / status.total)
+        parts.append("█" * filled + "░" * (BAR_WIDTH - filled))
     for name, metric in (("GM-Appeal", "gm_appeal"), ("accuracy", "test_accuracy"),
                          ("willing", "willing")):  # fmt: skip
-        values = [v for v in seen.trail.get(metric, []) if v is not None]
+        values = [v for v in status.trail.get(metric, []) if v is not None]
         if values:
-            parts.append(f"{name:<10}{_spark(values)} {_shown(metric, values[-1])}")
-    if seen.rows:
-        parts.append(_rows(seen))
+            parts.append(f"{name:<10}{_spark(values)} {_format(metric, values[-1])}")
+    if status.rows:
+        parts.append(_rows(status))
     return Panel(Group(*parts), title=escape(str(folder)), title_align="left", width=78)
 
 
-def _headline(seen: Look) -> str:
-    words = [f"[bold]{escape(seen.stage)}[/]"]
-    if seen.total and not seen.finished:
-        words.append(f"{seen.done:.0f} of {seen.total:.0f} rounds")
-    if seen.left is not None and not seen.finished:
-        words.append(f"about {_duration(seen.left)} left")
-    if seen.alive is False and not seen.finished:
-        why = escape(seen.stopped or "no process is at work")
+def _headline(status: "Status") -> str:
+    words = [f"[bold]{escape(status.stage)}[/]"]
+    if status.total and not status.finished:
+        words.append(f"{status.done:.0f} of {status.total:.0f} rounds")
+    if status.left is not None and not status.finished:
+        words.append(f"about {_duration(status.left)} left")
+    if status.alive is False and not status.finished:
+        why = escape(status.stopped or "no process is at work")
         words.append(f"[red]stopped ({why}): add --resume to go on[/]")
-    elif seen.silent > QUIET:
-        words.append(f"[yellow]no sign of life for {_duration(seen.silent)}[/]")
+    elif status.silent > QUIET:
+        words.append(f"[yellow]no sign of life for {_duration(status.silent)}[/]")
     return ", ".join(words)
 
 
@@ -117,27 +127,30 @@ def _duration(seconds: float) -> str:
 
 
 def _spark(values: list[float], width: int = 40) -> str:
-    """Shares from 0 to 1 as blocks."""
+    """Draw shares from 0 to 1 as blocks."""
     step = max(1, -(-len(values) // width))
     picked = values[::-1][::step][::-1]
     top = len(BLOCKS) - 1
     return "".join(BLOCKS[round(min(1.0, max(0.0, v)) * top)] for v in picked)
 
 
-def _rows(seen: Look) -> Table:
+def _rows(status: "Status") -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("latest, seen clients")
     for heading in ("GM-Appeal", "accuracy", "willing"):
         table.add_column(heading, justify="right")
-    for label, own in seen.rows[-MOST_ROWS:]:
-        cells = (_shown(m, own.get(m)) for m in ("gm_appeal", "test_accuracy", "willing"))
+    for label, latest in status.rows[-MOST_ROWS:]:
+        cells = (_format(m, latest.get(m)) for m in ("gm_appeal", "test_accuracy", "willing"))
         table.add_row(escape(label), *cells)
-    if (left := len(seen.rows) - MOST_ROWS) > 0:
+    if (left := len(status.rows) - MOST_ROWS) > 0:
         table.add_row(f"and {left} before these", "", "", "")
     return table
 
 
-def _shown(metric: str, value: float | None) -> str:
+def _format(metric: str, value: float | None) -> str:
+    """Write a metric as all tables do."""
+    from maxfl.report.table import Statistic
+
     if value is None:
         return "n/a"
-    return Figure(value, None, 2).printed[0] if metric == "gm_appeal" else f"{100 * value:.1f} %"
+    return Statistic(value, None, 2).printed[0] if metric == "gm_appeal" else f"{100 * value:.1f} %"

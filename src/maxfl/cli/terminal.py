@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich import box
@@ -22,21 +22,22 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from maxfl.engine.simulation import Progress as Report
-from maxfl.report.table import Figure
 from maxfl.utils.errors import InputError
+
+if TYPE_CHECKING:
+    from maxfl.engine.trainer import Progress as Report
 
 console = Console()
 errors = Console(stderr=True)
 
 
 MOST_COLUMNS = 2
-"""Swept settings that have columns of their own; more would not fit beside the figures."""
+"""Swept settings that have a column each; more would not fit beside the figures."""
 QUIET = 15.0
 """Seconds between two lines of progress where there is no terminal to draw a bar in."""
 
 
-class Bars:
+class ProgressBar:
     """One bar for the whole of a run or sweep, made of equal parts; on a pipe, a line at times."""
 
     def __init__(self, progress: Progress, what: str) -> None:
@@ -45,8 +46,8 @@ class Bars:
         self._last_line = time.monotonic()
         self._done: dict[int, float] = {}
 
-    def parts(self, number: int, parts: int) -> Report:
-        """Progress callback for part ``number`` (from 0) of ``parts``."""
+    def parts(self, number: int, parts: int) -> "Report":
+        """Return the progress callback of part ``number`` (from 0) of ``parts``."""
         prefix = f"part {number + 1} of {parts}: " if parts > 1 else ""
 
         def report(stage: str, done: int, total: int) -> None:
@@ -75,9 +76,15 @@ class Bars:
             errors.print(line, highlight=False)
 
 
-def hush(quiet: bool = True) -> None:
-    """Print nothing from here on, in processes that only work with another; or print again."""
+def set_quiet(quiet: bool = True) -> None:
+    """Print nothing from here on, as in processes that only work with another; or print again."""
     console.quiet = errors.quiet = quiet
+
+
+def print_error(error: Exception) -> None:
+    """Print an error as one message, also where nothing else is printed."""
+    set_quiet(False)
+    errors.print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
 
 
 def announce(line: str) -> None:
@@ -86,7 +93,7 @@ def announce(line: str) -> None:
 
 
 @contextmanager
-def bars(what: str) -> Iterator[Bars]:
+def progress_bar(what: str) -> Iterator[ProgressBar]:
     """Show a progress bar with the time left."""
     columns = (
         TextColumn("{task.description}"),
@@ -97,17 +104,17 @@ def bars(what: str) -> Iterator[Bars]:
     with Progress(
         *columns, console=errors, transient=True, disable=not errors.is_terminal
     ) as progress:
-        yield Bars(progress, what)
+        yield ProgressBar(progress, what)
 
 
 @contextmanager
-def resumable(folder: Path) -> Iterator[None]:
-    """Tell how to go on after Ctrl-C, a full disk, and whatever else the system refuses."""
+def explain_interrupt(folder: Path) -> Iterator[None]:
+    """Say how to go on after Ctrl-C, a full disk, and whatever else the system refuses."""
     try:
         yield
     except OSError as error:
         raise InputError(
-            f"{error}. {folder} keeps what is done: make room or mend the cause, then add "
+            f"{error}. {folder} keeps what is done: make room or remove the cause, then add "
             f"--resume to go on"
         ) from error
     except KeyboardInterrupt:
@@ -118,7 +125,7 @@ def resumable(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def download_bar() -> Iterator[Report]:
+def download_bar() -> "Iterator[Report]":
     """Show a bar for every file that is downloaded; on a pipe, a line at times."""
     columns = (
         TextColumn("{task.description}"),
@@ -164,16 +171,16 @@ def show_summary(configurations: Sequence[dict[str, Any]], title: str) -> None:
         table.add_column(heading, justify="right")
     for key, entries in rows.items():
         groups = _groups(entries)
-        shown = key if len(headings) == len(key) else (_together(names, key),)
-        for i, (group, own) in enumerate(groups.items()):
+        labels = key if len(headings) == len(key) else (_in_one_cell(names, key),)
+        for i, (group, figures) in enumerate(groups.items()):
             table.add_row(
-                *((escape(k) for k in shown) if i == 0 else [""] * len(shown)),
+                *((escape(label) for label in labels) if i == 0 else [""] * len(labels)),
                 group,
                 "diverged"
                 if all(e["diverged"] for e in entries)
-                else spread([f["gm_appeal"]["held-out"] for f in own], 2),
-                spread([f["test_accuracy"] for f in own], 1, percent=True),
-                spread([f["preferred_accuracy"]["held-out"] for f in own], 1, percent=True),
+                else spread([f["gm_appeal"]["held-out"] for f in figures], 2),
+                spread([f["test_accuracy"] for f in figures], 1, percent=True),
+                spread([f["preferred_accuracy"]["held-out"] for f in figures], 1, percent=True),
                 end_section=i == len(groups) - 1,
             )
     console.print(table)
@@ -193,21 +200,21 @@ def show_summary(configurations: Sequence[dict[str, Any]], title: str) -> None:
 
 
 def _headings(names: Sequence[str]) -> list[str]:
-    """Short names of swept settings; one for all of them where they would be too many columns."""
+    """Return short names of swept settings; one for all where they would be too many columns."""
     if len(names) > MOST_COLUMNS:
         return ["settings"]
     last = [name.rpartition(".")[2] for name in names]
     return [s if last.count(s) == 1 else n for n, s in zip(names, last, strict=True)]
 
 
-def _together(names: Sequence[str], key: Sequence[str]) -> str:
-    """Values of swept settings in one cell, without those that a configuration lacks."""
+def _in_one_cell(names: Sequence[str], key: Sequence[str]) -> str:
+    """Write the values of swept settings into one cell, without those that are missing."""
     short = [name.rpartition(".")[2] for name in names]
     return ", ".join(f"{n} {v}" for n, v in zip(short, key, strict=True) if v)
 
 
 def _groups(entries: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Figures of each group of clients, and of their personal models where they have them."""
+    """Return the figures of each group of clients, and of their personal models, if any."""
     present = [g for g in ("seen", "unseen") if entries[0][g] is not None]
     groups = {group: [e[group] for e in entries] for group in present}
     if all(entry["personal"] is not None for entry in entries):
@@ -216,23 +223,25 @@ def _groups(entries: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]
 
 
 def _solo(configurations: Sequence[dict[str, Any]]) -> str:
-    """Range of the solo models' mean test accuracy."""
+    """Return the range of the solo models' mean test accuracy."""
     values = [100 * e["seen"]["solo_test_accuracy"] for e in configurations]
     low, high = f"{min(values):.1f}", f"{max(values):.1f}"
     return f"{low} %" if low == high else f"{low} to {high} %"
 
 
 def spread(values: Sequence[float | None], digits: int, percent: bool = False) -> str:
-    """Mean ± sample deviation over seeds, or the value if there is one."""
-    mean, deviation = Figure.of(values, digits, percent).printed
+    """Write the mean ± sample standard deviation over seeds, or the value if there is one."""
+    from maxfl.report.table import Statistic
+
+    mean, std = Statistic.of(values, digits, percent).printed
     # Spaces that do not break, so that a narrow terminal wraps the headings and not the figures.
     unit = "\N{NO-BREAK SPACE}%" if percent and mean != "n/a" else ""
-    more = f"\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}{deviation}" if deviation else ""
+    more = f"\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}{std}" if std else ""
     return f"{mean}{more}{unit}"
 
 
 def _notes(entries: Sequence[dict[str, Any]]) -> list[str]:
-    """What went wrong in some of the runs, if anything."""
+    """Say what went wrong in some of the runs, if anything."""
     count = f"of {len(entries)} run{'s' if len(entries) > 1 else ''}"
     stalled = [e["stalled_from_round"] for e in entries if e["stalled_from_round"] is not None]
     diverged = sum(e["diverged"] for e in entries)
@@ -244,8 +253,8 @@ def _notes(entries: Sequence[dict[str, Any]]) -> list[str]:
         )
     if diverged:
         notes.append(f"{diverged} {count} diverged: losses are not finite; lower the learning rate")
-    if liars := max(e["byzantine_clients"] for e in entries):
-        notes.append(f"{liars} seen clients are Byzantine, and count in no figure")
+    if byzantine := max(e["byzantine_clients"] for e in entries):
+        notes.append(f"{byzantine} seen clients are Byzantine, and count in no figure")
     if lost := max(e["clients_without_requirement"] for e in entries):
         notes.append(f"up to {lost} clients have no requirement: their solo training diverged")
     return notes

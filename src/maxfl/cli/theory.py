@@ -8,15 +8,16 @@ import typer
 from rich import box
 from rich.table import Table
 
-from maxfl.cli.terminal import bars, console
-from maxfl.paper.theory.convergence import TOTALS, convergence
+from maxfl.cli.commands import ComputingCommand
+from maxfl.cli.terminal import console, progress_bar
+from maxfl.paper.theory.convergence import ROUNDS, convergence
 from maxfl.paper.theory.finding import Finding, write
 from maxfl.paper.theory.three_clients import three_clients
 from maxfl.paper.theory.two_clients import learning_rate, mean_estimation, surrogates
 from maxfl.paper.theory.weight_curve import weight_curve
 from maxfl.utils.errors import InputError
 
-app = typer.Typer(help="Why it works: the paper's theory, drawn and checked (docs/theory.md).")
+app = typer.Typer(help="Why it works: the paper's theory, drawn and checked.")
 
 
 def _folder(path: Path) -> Path:
@@ -31,92 +32,94 @@ Out = Annotated[
 ]
 Draws = Annotated[int, typer.Option("--draws", help="Draws of the empirical means.")]
 Variance = Annotated[float, typer.Option("--variance", help="γ², of the empirical means.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Of the draws.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the draws.")]
 FOLDER = Path("runs/theory")
 
 
-@app.command("mean-estimation")
+@app.command("mean-estimation", cls=ComputingCommand)
 def mean_estimation_command(
     draws: Draws = 10_000, variance: Variance = 1.0, seed: Seed = 0, out: Out = FOLDER
 ) -> None:
-    """Two clients: GM-Appeal of FedAvg falls with heterogeneity, MaxFL's does not."""
+    """Draw two clients: GM-Appeal of FedAvg falls with heterogeneity, MaxFL's does not."""
     show_finding(mean_estimation(variance, draws, seed), out)
 
 
-@app.command("surrogates")
+@app.command("surrogates", cls=ComputingCommand)
 def surrogates_command(
     draws: Draws = 10_000, variance: Variance = 1.0, seed: Seed = 0, out: Out = FOLDER
 ) -> None:
-    """Two clients: convex surrogates change nothing, the sigmoid does."""
+    """Draw two clients: convex surrogates change nothing, the sigmoid does."""
     show_finding(surrogates(variance, draws, seed), out)
 
 
-@app.command("three-clients")
+@app.command("three-clients", cls=ComputingCommand)
 def three_clients_command(
     draws: Draws = 2_000, variance: Variance = 1.0, seed: Seed = 0, out: Out = FOLDER
 ) -> None:
-    """Three clients: alike, all different, two against one."""
+    """Draw three clients: alike, all different, two against one."""
     show_finding(three_clients(variance, draws, seed), out)
 
 
-@app.command("weight-curve")
+@app.command("weight-curve", cls=ComputingCommand)
 def weight_curve_command(
     temperature: Annotated[
         list[float] | None, typer.Option("--temperature", help="T (repeatable).")
     ] = None,
     out: Out = FOLDER,
 ) -> None:
-    """The weight of a client over its gap to the requirement."""
+    """Draw the weight of a client over its gap to the requirement."""
     show_finding(weight_curve(temperature or (1.0, 0.3)), out)
 
 
-@app.command("learning-rate")
+@app.command("learning-rate", cls=ComputingCommand)
 def learning_rate_command(
     half_distance: Annotated[
         float, typer.Option("--half-distance", help="γ̂, half the distance of the two means.")
     ] = 2.0,
     out: Out = FOLDER,
 ) -> None:
-    """The adaptive step over the model: large where the objective is flat."""
+    """Draw the adaptive step over the model: large where the objective is flat."""
     show_finding(learning_rate(half_distance), out)
 
 
-@app.command("convergence")
+@app.command("convergence", cls=ComputingCommand)
 def convergence_command(
     rounds: Annotated[
-        list[int] | None, typer.Option("--rounds", help="T (repeatable, at least two).")
+        list[int] | None, typer.Option("--rounds", help="R (repeatable, at least two).")
     ] = None,
-    seeds: Annotated[int, typer.Option("--seeds", help="Runs of each T.")] = 3,
+    seeds: Annotated[int, typer.Option("--seeds", help="Runs of each R.")] = 3,
     out: Out = FOLDER,
 ) -> None:
-    """The gradient of MaxFL's objective over rounds, beside theorem 1's rate."""
-    with bars("training") as shown:
-        finding = convergence(rounds or TOTALS, seeds, shown.parts(0, 1))
+    """Draw the gradient of MaxFL's objective over rounds, beside theorem 1's rate."""
+    with progress_bar("training") as bar:
+        finding = convergence(rounds or ROUNDS, seeds, bar.parts(0, 1))
     show_finding(finding, out)
 
 
-class Shown(NamedTuple):
+class TheoryFigure(NamedTuple):
     """A figure of the paper's theory: what it shows, and what makes it."""
 
-    what: str
+    title: str
     make: Callable[[], tuple[Finding, ...]]
 
 
 FIGURES = {
-    "fig:incent": Shown("the weight of a client over its gap", lambda: (weight_curve((1.0,)),)),
-    "fig:mean": Shown(
+    "fig:incent": TheoryFigure(
+        "the weight of a client over its gap", lambda: (weight_curve((1.0,)),)
+    ),
+    "fig:mean": TheoryFigure(
         "two clients estimate a mean: GM-Appeal, and other surrogates; lemmas A.1 to A.4",
         lambda: (mean_estimation(), surrogates()),
     ),
-    "fig:mean2": Shown("three clients estimate a mean", lambda: (three_clients(),)),
-    "fig:lrtheo": Shown("the theoretical learning rate", lambda: (learning_rate(2.0),)),
-    "theorem:1": Shown("convergence: the gradient over rounds", lambda: (convergence(),)),
+    "fig:mean2": TheoryFigure("three clients estimate a mean", lambda: (three_clients(),)),
+    "fig:lrtheo": TheoryFigure("the theoretical learning rate", lambda: (learning_rate(2.0),)),
+    "theorem:1": TheoryFigure("convergence: the gradient over rounds", lambda: (convergence(),)),
 }
 """The paper's theory by its names, for ``maxfl paper``."""
 
 
 def show_finding(finding: Finding, folder: Path) -> None:
-    """Print what it shows, and write its files."""
+    """Print what a finding shows, and write its files."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for heading in finding.headings:
         table.add_column(heading, justify="right")

@@ -3,16 +3,16 @@
 A round, for every method (the engine does all of it but the named functions):
 
     sample a cohort; each client k of it
-        q_k      = weight(hyper, server, client)
-        u_k, s_k = local(hyper, server, memory_k, client, work)   train from the server's model
+        q_k      = weight(hparams, server, client)
+        u_k, s_k = client_update(hparams, server, s_k, client, task)   train from the server's model
     total        = Σ_k q_k u_k,  Σ_k q_k
-    d, state     = server(hyper, server, total, cohort)
-    w           ← the optimiser's step along d; plain: w − η_g d
+    d, state     = server_update(hparams, server, total, cohort)
+    w           ← the server optimizer's step along d; plain: w − η_g d
 
 Of the updates a server sees sums: they stream over chunks of clients and devices without storing
 one update per client, and are what secure aggregation reveals in a real federation. What else it
-may look at is in ``Cohort``: AFL and MW-Fed read the clients' losses. Robust rules, which come
-between the clients and the sums, see every update.
+may look at is in ``Cohort``: AFL and MW-Fed read the clients' losses. Robust aggregators, which
+come between the clients and the sums, see every update.
 """
 
 from collections.abc import Callable
@@ -38,22 +38,22 @@ class Client(NamedTuple):
     """What one client knows in a round.
 
     Attributes:
-        number: Its place in the federation, int.
+        client_id: Its index in the federation, int.
         size: Number of its training samples n_k, int.
         loss: F_k(w), mean loss of the server's model over all its training data.
-        tuned_loss: The same after local tuning, where clients tune; else F_k(w).
+        finetuned_loss: The same after fine-tuning, where clients fine-tune; else F_k(w).
         requirement: ρ_k, the loss that the model must beat.
     """
 
-    number: Array
+    client_id: Array
     size: Array
     loss: Array
-    tuned_loss: Array
+    finetuned_loss: Array
     requirement: Array
 
 
-class Work(NamedTuple):
-    """What a client can do with its data in a round.
+class LocalTask(NamedTuple):
+    """What a client can do with its data in a round, as its method is told.
 
     Attributes:
         gradient: ``gradient(params, draw, scale=1) -> grads``: scale times the gradient of the
@@ -76,32 +76,32 @@ class Server(NamedTuple):
 
 
 class Cohort(NamedTuple):
-    """The m clients asked in a round, each field with a leading axis m.
+    """The m clients sampled in a round, each field with a leading axis m.
 
     Attributes:
-        client: Their numbers, int[m]; those that took part are distinct.
-        took_part: Whether each answered, bool[m]. Others have weight 0.
-        loss: F_k(w), float[m].
+        client_id: Their indices, int[m]; those that participated are distinct.
+        participated: Whether each trained and replied, bool[m]. Others have weight 0.
+        loss: F_k(w) as reported, float[m].
         requirement: ρ_k, float[m].
         weight: q_k as reported, float[m].
     """
 
-    client: Array
-    took_part: Array
+    client_id: Array
+    participated: Array
     loss: Array
     requirement: Array
     weight: Array
 
 
-class Total(NamedTuple):
-    """Sums over the clients that took part: Σ q_k u_k (shaped like one update) and Σ q_k."""
+class WeightedSum(NamedTuple):
+    """Sums over the participating clients: Σ q_k u_k (shaped like one update) and Σ q_k."""
 
     update: Pytree
     weight: Array
 
 
-class Parts(NamedTuple):
-    """An update with more in it than w − w_k. Liars and robust rules look at the model's part."""
+class CompositeUpdate(NamedTuple):
+    """An update with more in it than w − w_k; attacks and aggregators look at the model's part."""
 
     model: Params
     more: Pytree
@@ -112,29 +112,32 @@ class Algorithm(NamedTuple):
 
     Attributes:
         name: As in the registry and in tables.
-        hyper: Its numbers, a NamedTuple of scalars, or of arrays [configurations] in a sweep.
-        init: ``init(params, clients) -> state``: what the server keeps beside the model.
-        memory: ``memory(params) -> memory``: what a client keeps between rounds, when it takes
-            part for the first time and receives the model ``params``.
-        weight: ``weight(hyper, server, client) -> q``, not negative.
-        local: ``local(hyper, server, memory, client, work) -> (update, memory)``.
-        server: ``server(hyper, server, total, cohort) -> (direction, state)``.
-        personal: ``personal(hyper, server, memory, client, work) -> params``: the model that a
-            client uses instead of the global one; None where that is the global one.
+        hparams: Its hyper-parameters, a NamedTuple of scalars, or of arrays [configurations] in a
+            sweep.
+        init_server: ``init_server(params, clients) -> state``: what the server keeps beside the
+            model.
+        init_client: ``init_client(params) -> client_state``: what a client keeps between rounds,
+            when it takes part for the first time and receives the model ``params``.
+        weight: ``weight(hparams, server, client) -> q``, not negative.
+        client_update: ``client_update(hparams, server, client_state, client, task) -> (update,
+            client_state)``.
+        server_update: ``server_update(hparams, server, total, cohort) -> (direction, state)``.
+        personalize: ``personalize(hparams, server, client_state, client, task) -> params``: the
+            model that a client uses instead of the global one; None where that is the global one.
     """
 
     name: str
-    hyper: Pytree
-    init: Callable[[Params, int], Pytree]
-    memory: Callable[[Params], Pytree]
+    hparams: Pytree
+    init_server: Callable[[Params, int], Pytree]
+    init_client: Callable[[Params], Pytree]
     weight: Callable[[Pytree, Server, Client], Array]
-    local: Callable[[Pytree, Server, Pytree, Client, Work], tuple[Pytree, Pytree]]
-    server: Callable[[Pytree, Server, Total, Cohort], tuple[Params, Pytree]]
-    personal: Callable[[Pytree, Server, Pytree, Client, Work], Params] | None = None
+    client_update: Callable[[Pytree, Server, Pytree, Client, LocalTask], tuple[Pytree, Pytree]]
+    server_update: Callable[[Pytree, Server, WeightedSum, Cohort], tuple[Params, Pytree]]
+    personalize: Callable[[Pytree, Server, Pytree, Client, LocalTask], Params] | None = None
 
 
 def descend(params: Params, gradient: Gradient, steps: int | Array, learning_rate: Array) -> Params:
-    """Plain SGD: w ← w − η_l g(w, r) for r = 0 .. τ − 1."""
+    """Take plain SGD steps: w ← w − η_l g(w, r) for r = 0 .. τ − 1."""
 
     def step(r: Array, w: Params) -> Params:
         if rate_in_loss():
@@ -145,7 +148,7 @@ def descend(params: Params, gradient: Gradient, steps: int | Array, learning_rat
 
 
 def rate_in_loss() -> bool:
-    """Whether η_l is a factor of the loss rather than of the gradient.
+    """Return whether η_l is a factor of the loss rather than of the gradient.
 
     On a GPU, the product that makes the gradient of a weight can then add it to the weight at once,
     in four fifths of the time; on a CPU it takes a few per cent longer.
@@ -154,17 +157,17 @@ def rate_in_loss() -> bool:
 
 
 def model_part(update: Pytree) -> Params:
-    """What an update says about the model."""
-    return update.model if isinstance(update, Parts) else update
+    """Return what an update says about the model."""
+    return update.model if isinstance(update, CompositeUpdate) else update
 
 
 def with_model_part(update: Pytree, model: Params) -> Pytree:
-    """The update with another model's part."""
-    return update._replace(model=model) if isinstance(update, Parts) else model
+    """Return the update with another model's part."""
+    return update._replace(model=model) if isinstance(update, CompositeUpdate) else model
 
 
 def pulled(gradient: Gradient, centre: Params, strength: float | Array) -> Gradient:
-    """The gradient with a pull towards a centre: g(w) + strength · (w − centre)."""
+    """Return the gradient with a pull towards a centre: g(w) + strength · (w − centre)."""
 
     def both(w: Params, r: Any, scale: Any = 1.0) -> Params:
         return move(gradient(w, r, scale), difference(w, centre), scale * strength)
@@ -173,17 +176,17 @@ def pulled(gradient: Gradient, centre: Params, strength: float | Array) -> Gradi
 
 
 def move(params: Params, direction: Params, distance: float | Array) -> Params:
-    """Params + distance · direction, leaf by leaf."""
+    """Return params + distance · direction, leaf by leaf."""
     return jax.tree.map(lambda w, d: w + distance * d, params, direction)
 
 
 def difference(before: Params, after: Params) -> Params:
-    """Δ = w − w_k, leaf by leaf."""
+    """Return Δ = w − w_k, leaf by leaf."""
     return jax.tree.map(lambda w, v: w - v, before, after)
 
 
-def average(total: Total, epsilon: float | Array = 0.0) -> Pytree:
-    """Σ q_k u_k / (Σ q_k + ε); zero, so that the model stays, when no weight was given at all.
+def average(total: WeightedSum, epsilon: float | Array = 0.0) -> Pytree:
+    """Return Σ q_k u_k / (Σ q_k + ε); zero, so that the model stays, without any weight.
 
     Works on NumPy and JAX arrays alike: a Flower server calls it with the sums it received.
     """

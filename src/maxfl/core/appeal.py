@@ -29,17 +29,17 @@ def namespace(x: Any) -> Any:
 
 
 def sigmoid(x: Array) -> Array:
-    """σ(x), without overflow at any x; its derivative is right to float precision, at 0 too."""
+    """Return σ(x), without overflow at any x; its derivative is right to float precision."""
     return 0.5 * (1.0 + namespace(x).tanh(0.5 * x))
 
 
 def objective(loss: Array, requirement: Array, temperature: float | Array = 1.0) -> Array:
-    """Relaxed dissatisfaction of each client, σ((F_k − ρ_k)/T); its mean is F̃(w), eq. 3."""
+    """Return the relaxed dissatisfaction σ((F_k − ρ_k)/T); its mean is F̃(w), eq. 3."""
     return sigmoid((loss - requirement) / temperature)
 
 
 def weight(loss: Array, requirement: Array, temperature: float | Array = 1.0) -> Array:
-    """Aggregation weight q_k = s(1 − s) of each client, eq. 4.
+    """Return the aggregation weight q_k = s(1 − s) of each client, eq. 4.
 
     With e = exp(−|g|/T), s(1 − s) = e/(1 + e)². This form keeps its relative precision far from
     the requirement, where 1 − s would round to zero, and never overflows.
@@ -50,11 +50,11 @@ def weight(loss: Array, requirement: Array, temperature: float | Array = 1.0) ->
     return e / (1.0 + e) ** 2
 
 
-def appealing(loss: Array, requirement: Array) -> Array:
-    """Whether the model meets each client's requirement: strictly smaller loss, definition 1."""
+def satisfied(loss: Array, requirement: Array) -> Array:
+    """Return whether each client's requirement is met: a strictly smaller loss, definition 1."""
     return loss < requirement
 
 
 def preferred(satisfied: Array, global_value: Array, solo_value: Array) -> Array:
-    """Value of the model that each client would use: the global one where it is satisfied."""
+    """Return the value of the model that each client uses: the global one if satisfied."""
     return namespace(satisfied).where(satisfied, global_value, solo_value)

@@ -1,13 +1,13 @@
-"""Byzantine clients: seen clients that lie, to gain weight or to spoil the model.
+"""Byzantine clients: seen clients that send what is not true, to gain weight or to spoil the model.
 
 The paper's (section 4) report large losses and add Gaussian noise to their updates. Here each of
 these can be set, alone or together:
 
-    inflation    reported loss = F_k(w) + inflation, not below 0
-    noise        update + N(0, noise²)
-    scale        update · scale; −1 is the sign flip, 10 a scaled update
-    flip_labels  trains on reversed labels
-    collude      all liars of a round add the same noise, so that it does not average out
+    loss_inflation  reported loss = F_k(w) + loss_inflation, not below 0
+    noise_std       update + N(0, noise_std²)
+    update_scale    update · update_scale; −1 is the sign flip, 10 a scaled update
+    flip_labels     trains on reversed labels
+    collude         all of a round add the same noise, so that it does not average out
 
 They never opt out, and count in no measure of how clients fare.
 """
@@ -24,73 +24,75 @@ from maxfl.core.prng import Purpose, key
 from maxfl.utils.errors import check_number
 
 
-class Attack(NamedTuple):
-    """Numbers of an attack.
+class AttackHParams(NamedTuple):
+    """Hyper-parameters of an attack.
 
     Attributes:
-        share: Share of the seen clients that lie.
-        inflation: What they add to the loss that they report.
-        noise: Deviation of what they add to their updates.
-        scale: By what they multiply their updates.
+        fraction: Fraction of the seen clients that are Byzantine.
+        loss_inflation: What they add to the loss that they report.
+        noise_std: Standard deviation of what they add to their updates.
+        update_scale: By what they multiply their updates.
     """
 
-    share: Any = 0.0
-    inflation: Any = 0.0
-    noise: Any = 0.0
-    scale: Any = 1.0
+    fraction: Any = 0.0
+    loss_inflation: Any = 0.0
+    noise_std: Any = 0.0
+    update_scale: Any = 1.0
 
 
-class Adversary(NamedTuple):
-    """What shapes the attack, and its numbers.
+class Attack(NamedTuple):
+    """What shapes the attack, and its hyper-parameters.
 
     Attributes:
-        active: Whether anybody lies at all.
-        flip_labels: Whether liars train on reversed labels.
-        collude: Whether liars add the same noise.
-        attack: The numbers.
+        active: Whether anybody is Byzantine at all.
+        flip_labels: Whether they train on reversed labels.
+        collude: Whether they add the same noise.
+        hparams: The hyper-parameters.
     """
 
     active: bool = False
     flip_labels: bool = False
     collude: bool = False
-    attack: Attack = Attack()
+    hparams: AttackHParams = AttackHParams()
 
 
-def nobody() -> Adversary:
-    """All clients are honest."""
-    return Adversary()
+def nobody() -> Attack:
+    """Let all clients be honest."""
+    return Attack()
 
 
 def byzantine(
-    share: ArrayLike = 0.1,
+    fraction: ArrayLike = 0.1,
     *,
-    inflation: ArrayLike = 0.0,
-    noise: ArrayLike = 0.0,
-    scale: ArrayLike = 1.0,
+    loss_inflation: ArrayLike = 0.0,
+    noise_std: ArrayLike = 0.0,
+    update_scale: ArrayLike = 1.0,
     flip_labels: bool = False,
     collude: bool = False,
-) -> Adversary:
-    """A share of the seen clients lies, as the other arguments say."""
-    check_number("adversary.share", share, least=0, below=1)
-    check_number("adversary.inflation", inflation)
-    check_number("adversary.noise", noise, least=0)
-    check_number("adversary.scale", scale)
-    return Adversary(True, flip_labels, collude, Attack(share, inflation, noise, scale))
+) -> Attack:
+    """Let a fraction of the seen clients be Byzantine, as the other arguments say."""
+    check_number("attack.fraction", fraction, least=0, below=1)
+    check_number("attack.loss_inflation", loss_inflation)
+    check_number("attack.noise_std", noise_std, least=0)
+    check_number("attack.update_scale", update_scale)
+    return Attack(
+        True, flip_labels, collude, AttackHParams(fraction, loss_inflation, noise_std, update_scale)
+    )
 
 
-def liars(seed: int | Array, share: float | Array, seen: int, clients: int) -> Array:
-    """Who lies, bool[K]: the same clients for every method with one seed."""
+def byzantine_clients(seed: int | Array, fraction: float | Array, seen: int, clients: int) -> Array:
+    """Draw who is Byzantine, bool[K]: the same clients for every method with one seed."""
     scores = jax.random.uniform(key(seed, Purpose.BYZANTINE), (seen,))
     rank = jnp.argsort(jnp.argsort(scores))
-    return jnp.zeros(clients, bool).at[:seen].set(rank < jnp.round(share * seen))
+    return jnp.zeros(clients, bool).at[:seen].set(rank < jnp.round(fraction * seen))
 
 
-def corrupt(attack: Attack, draws: Array, update: Pytree) -> Pytree:
-    """What a liar sends instead of its update: another model's part."""
+def corrupt(hparams: AttackHParams, draws: Array, update: Pytree) -> Pytree:
+    """Return what a Byzantine client sends instead of its update: another model's part."""
     leaves, structure = jax.tree.flatten(model_part(update))
     keys = jax.random.split(draws, len(leaves))
     sent = [
-        attack.scale * leaf + attack.noise * jax.random.normal(k, leaf.shape)
+        hparams.update_scale * leaf + hparams.noise_std * jax.random.normal(k, leaf.shape)
         for k, leaf in zip(keys, leaves, strict=True)
     ]
     return with_model_part(update, jax.tree.unflatten(structure, sent))

@@ -29,14 +29,14 @@ class Samples(NamedTuple):
     offsets: Any
 
 
-class Decoding(NamedTuple):
+class InputScaling(NamedTuple):
     """How stored features become the model's input: (x − shift) · scale, in float32."""
 
     shift: Any = np.float32(0.0)
     scale: Any = np.float32(1.0)
 
 
-class About(NamedTuple):
+class Metadata(NamedTuple):
     """What people want to know of a federation, and no computation needs.
 
     Attributes:
@@ -62,8 +62,8 @@ class Federation(NamedTuple):
         test: Held-out samples of all K clients.
         seen: Number of clients that take part in training; the others only look at the result.
         classes: Number of labels.
-        decoding: From stored features to the model's input.
-        about: For people.
+        input_scaling: From stored features to the model's input.
+        metadata: For people.
         known_digest: Of files on disk, digested when they were written.
     """
 
@@ -71,8 +71,8 @@ class Federation(NamedTuple):
     test: Samples
     seen: int
     classes: int
-    decoding: Decoding = Decoding()
-    about: About = About()
+    input_scaling: InputScaling = InputScaling()
+    metadata: Metadata = Metadata()
     known_digest: str | None = None
 
     @property
@@ -98,7 +98,7 @@ class Federation(NamedTuple):
     @property
     def names(self) -> NDArray[Any]:
         """What the data call each client, [K]; their numbers, where they have no names."""
-        return np.arange(self.clients) if self.about.names is None else self.about.names
+        return np.arange(self.clients) if self.metadata.names is None else self.metadata.names
 
     @classmethod
     def from_clients(
@@ -108,7 +108,7 @@ class Federation(NamedTuple):
         *,
         unseen: int = 0,
         classes: int | None = None,
-        decoding: Decoding | None = None,
+        input_scaling: InputScaling | None = None,
         names: Iterable[Any] | None = None,
     ) -> "Federation":
         """Build a federation from one (x, y) pair of arrays per client, and check it.
@@ -118,7 +118,7 @@ class Federation(NamedTuple):
             test: Held-out data of each client, in the same order.
             unseen: How many of the last clients take no part in training.
             classes: Number of labels; by default the largest label plus one.
-            decoding: From stored features to the model's input. By default uint8 features are
+            input_scaling: From stored features to the model's input. By default uint8 features are
                 divided by 255 and others are taken as they are.
             names: What you call each client, for messages and tables; by default 0, 1, ...
         """
@@ -149,26 +149,26 @@ class Federation(NamedTuple):
             _flatten(checked_test),
             seen=len(train) - unseen,
             classes=classes,
-            decoding=decoding or default_decoding(checked_train[0][0].dtype),
-            about=About(names=called),
+            input_scaling=input_scaling or default_input_scaling(checked_train[0][0].dtype),
+            metadata=Metadata(names=called),
         )
 
     def digest(self) -> str:
-        """SHA-256 of everything in the federation, to tell one from another."""
+        """Return SHA-256 of everything in the federation, to tell one from another."""
         if self.known_digest is not None:
             return self.known_digest
         sha = hashlib.sha256()
-        names = () if self.about.names is None else (self.about.names,)
-        for part in (*self.train, *self.test, self.seen, self.classes, *self.decoding, *names):
+        names = () if self.metadata.names is None else (self.metadata.names,)
+        for part in (*self.train, *self.test, self.seen, self.classes, *self.input_scaling, *names):
             array = np.ascontiguousarray(part)
             sha.update(f"{array.dtype}{array.shape}".encode())
             sha.update(array.view(np.uint8).data)
         return sha.hexdigest()
 
 
-def default_decoding(dtype: np.dtype[Any]) -> Decoding:
-    """Bytes are divided by 255; other features are taken as they are."""
-    return Decoding(scale=np.float32(1 / 255)) if dtype == np.uint8 else Decoding()
+def default_input_scaling(dtype: np.dtype[Any]) -> InputScaling:
+    """Divide bytes by 255; take other features as they are."""
+    return InputScaling(scale=np.float32(1 / 255)) if dtype == np.uint8 else InputScaling()
 
 
 def _listed(clients: Any, split: str) -> list[Arrays]:
@@ -176,12 +176,12 @@ def _listed(clients: Any, split: str) -> list[Arrays]:
         return list(clients)
     except TypeError:
         raise InputError(
-            f"{split} = {clients!r}: want a list with one pair (x, y) per client"
+            f"{split} = {clients!r}: expected a list with one pair (x, y) per client"
         ) from None
 
 
 def _names(names: Any, clients: int) -> NDArray[np.str_]:
-    """One name for each client, as text."""
+    """Return one name for each client, as text."""
     listed = [] if isinstance(names, str) or not isinstance(names, Iterable) else list(names)
     called = [str(name) for name in listed]
     if len(set(called)) != clients or len(called) != clients:
@@ -193,26 +193,28 @@ def _names(names: Any, clients: int) -> NDArray[np.str_]:
 
 
 def _client(pair: Arrays, where: str) -> tuple[NDArray[Any], NDArray[np.int32]]:
-    """One client's arrays, checked; the message of an error names the client."""
+    """Return one client's arrays, checked; the message of an error names the client."""
     try:
         x, y = map(np.asarray, pair)
     except (TypeError, ValueError) as error:
-        raise InputError(f"{where}: want a pair of arrays (x, y): {error}") from None
+        raise InputError(f"{where}: expected a pair of arrays (x, y): {error}") from None
     return checked_samples(x, y, where)
 
 
 def checked_samples(
     x: NDArray[Any], y: NDArray[Any], where: str
 ) -> tuple[NDArray[Any], NDArray[np.int32]]:
-    """Samples in types that the engine computes with, or an error that says where they are."""
+    """Convert samples to types that the engine computes with, or say which are wrong."""
     if y.ndim != 1 or x.ndim < 1 or len(x) != len(y):
-        raise InputError(f"{where}: x has shape {x.shape} and y {y.shape}; want [n, ...] and [n]")
+        raise InputError(
+            f"{where}: x has shape {x.shape} and y {y.shape}; expected [n, ...] and [n]"
+        )
     if len(y) == 0:
         raise InputError(f"{where} is empty: give it at least one sample, or leave the client out")
     if x.size == 0:
         raise InputError(f"{where}: x has shape {x.shape}, samples without any feature; give some")
     if not np.issubdtype(y.dtype, np.integer):
-        raise InputError(f"{where}: labels are {y.dtype}; want integers")
+        raise InputError(f"{where}: labels are {y.dtype}; expected integers")
     if y.min() < 0 or y.max() > INT32.max:
         raise InputError(f"{where}: labels run from {y.min()} to {y.max()}; they count from 0")
     if np.issubdtype(x.dtype, np.floating):
@@ -229,7 +231,7 @@ def checked_samples(
                 raise InputError(f"{where}: integer features beyond 32 bits")
             x = x.astype(np.int32)
     else:
-        raise InputError(f"{where}: features are {x.dtype}; want floats or integers")
+        raise InputError(f"{where}: features are {x.dtype}; expected floats or integers")
     return x, y.astype(np.int32, copy=False)
 
 
@@ -247,7 +249,7 @@ def _same_features(
 
 
 def _classes(labels: Sequence[NDArray[np.int32]], where: Sequence[str], classes: int | None) -> int:
-    """Number of labels: as given, or the largest plus one."""
+    """Return the number of labels: as given, or the largest plus one."""
     tops = [int(y.max()) for y in labels]
     top = max(tops)
     place = where[tops.index(top)]

@@ -21,19 +21,20 @@ from numpy.typing import NDArray
 
 from maxfl.core.federation import (  # fmt: skip
     INT32,
-    About,
     Arrays,
-    Decoding,
     Federation,
+    InputScaling,
+    Metadata,
     Samples,
     checked_samples,
-    default_decoding,
+    default_input_scaling,
 )
-from maxfl.utils.disk_space import check_room, told_if_full
+from maxfl.utils.disk_space import explain_disk_full, require_space
 from maxfl.utils.errors import InputError
 from maxfl.utils.files import digest, read_json, write_json
 
-ABOUT = "federation.json"
+DESCRIPTION = "federation.json"
+"""Its key ``decoding`` is the input scaling; the format is that of version 0.1."""
 SPLITS = ("train", "test")
 AGAIN = "write it again"
 
@@ -51,8 +52,8 @@ def write_federation(
     *,
     classes: int,
     unseen: int = 0,
-    decoding: Decoding | None = None,
-    about: About | None = None,
+    input_scaling: InputScaling | None = None,
+    metadata: Metadata | None = None,
     room: int | None = None,
 ) -> Path:
     """Write a federation that need not fit into memory, one client after another.
@@ -62,23 +63,23 @@ def write_federation(
         clients: Training and test data of each; a generator will do.
         classes: Number of labels.
         unseen: How many of the last clients take no part in training.
-        decoding: From stored features to the model's input; see ``Federation.from_clients``.
-        about: What people want to know of it.
+        input_scaling: From stored features to the model's input; see ``Federation.from_clients``.
+        metadata: What people want to know of it.
         room: Bytes of all samples, if known: then nothing is begun that will not fit.
     """
     folder = Path(folder)
     check_empty(folder)
     remedy = "choose a folder on a larger disk, or fewer clients or samples"
     if room is not None:
-        check_room(folder, room, "the federation", remedy)
+        require_space(folder, room, "the federation", remedy)
     folder.mkdir(parents=True, exist_ok=True)
     gone = "what was written is removed"
-    with told_if_full(folder, "the federation", room, f"{gone}. Make room, or {remedy}"):
+    with explain_disk_full(folder, "the federation", room, f"{gone}. Make room, or {remedy}"):
         try:
             with _Writer(folder) as writer:
                 for k, client in enumerate(clients):
                     writer.append(k, client, classes)
-                writer.finish(unseen, classes, decoding, about or About())
+                writer.finish(unseen, classes, input_scaling, metadata or Metadata())
         except BaseException:  # half a federation is no use, and takes the room of a whole one
             for path in folder.iterdir():
                 path.unlink()
@@ -124,7 +125,9 @@ class _Writer:
                     f"hold: leave some out, or write several federations"
                 )
 
-    def finish(self, unseen: int, classes: int, decoding: Decoding | None, about: About) -> None:
+    def finish(
+        self, unseen: int, classes: int, input_scaling: InputScaling | None, metadata: Metadata
+    ) -> None:
         """Write the rest; the description last, so that a federation is whole if it is there."""
         count, like = len(self._ends["train"]) - 1, self._like
         if like is None or not 0 <= unseen < count:
@@ -133,21 +136,21 @@ class _Writer:
             )
         for split in SPLITS:
             self._write(f"{split}-offsets.bin", np.asarray(self._ends[split], np.int32))
-        if about.names is not None:
-            self._write("names.bin", np.asarray(about.names).astype(str))
-        if about.flipped is not None:
-            self._write("flipped.bin", np.asarray(about.flipped, bool))
+        if metadata.names is not None:
+            self._write("names.bin", np.asarray(metadata.names).astype(str))
+        if metadata.flipped is not None:
+            self._write("flipped.bin", np.asarray(metadata.flipped, bool))
         for file in self._files.values():
             file.flush()
             os.fsync(file.fileno())
-        own = decoding or default_decoding(like.dtype)
-        names = about.names is not None and np.asarray(about.names).astype(str).dtype.str
-        write_json(self._folder / ABOUT, {
-            "clients": count, "seen": count - unseen, "classes": classes, "title": about.title,
-            "labels": about.labels, "notes": about.notes, "names": names or None,
+        scaling = input_scaling or default_input_scaling(like.dtype)
+        names = metadata.names is not None and np.asarray(metadata.names).astype(str).dtype.str
+        write_json(self._folder / DESCRIPTION, {
+            "clients": count, "seen": count - unseen, "classes": classes, "title": metadata.title,
+            "labels": metadata.labels, "notes": metadata.notes, "names": names or None,
             "dtype": like.dtype.str, "features": list(like.shape[1:]),
             "samples": {split: self._ends[split][-1] for split in SPLITS},
-            "decoding": {name: np.asarray(v).tolist() for name, v in own._asdict().items()},
+            "decoding": {name: np.asarray(v).tolist() for name, v in scaling._asdict().items()},
             "files": {name: sha.hexdigest() for name, sha in self._digests.items()},
         })  # fmt: skip
 
@@ -173,31 +176,35 @@ def _check_alike(
 
 
 def open_federation(folder: str | Path) -> Federation:
-    """A federation whose samples stay on disk until they are looked at."""
+    """Return a federation whose samples stay on disk until they are looked at."""
     folder = Path(folder)
-    if not (folder / ABOUT).is_file():
-        raise InputError(f"{folder} holds no federation: {ABOUT} is not there")
-    about = read_json(folder / ABOUT)
-    train, test = (_samples(folder, split, about) for split in SPLITS)
-    for split, own in zip(SPLITS, (train, test), strict=True):
-        _check_whole(folder, split, own, about["classes"])
-    decoding = Decoding(**{k: np.asarray(v, np.float32) for k, v in about["decoding"].items()})
-    people = About(
-        about["title"],
-        None if about["labels"] is None else tuple(about["labels"]),
-        _each(folder, "names", about, about["names"]),
-        _each(folder, "flipped", about, "?"),
-        tuple(about["notes"]),
+    if not (folder / DESCRIPTION).is_file():
+        raise InputError(f"{folder} holds no federation: {DESCRIPTION} is not there")
+    description = read_json(folder / DESCRIPTION)
+    train, test = (_samples(folder, split, description) for split in SPLITS)
+    for split, samples in zip(SPLITS, (train, test), strict=True):
+        _check_whole(folder, split, samples, description["classes"])
+    input_scaling = InputScaling(
+        **{k: np.asarray(v, np.float32) for k, v in description["decoding"].items()}
     )
-    known = digest(json.dumps(about, sort_keys=True).encode())
-    return Federation(train, test, about["seen"], about["classes"], decoding, people, known)
+    metadata = Metadata(
+        description["title"],
+        None if description["labels"] is None else tuple(description["labels"]),
+        _each(folder, "names", description, description["names"]),
+        _each(folder, "flipped", description, "?"),
+        tuple(description["notes"]),
+    )
+    known = digest(json.dumps(description, sort_keys=True).encode())
+    return Federation(
+        train, test, description["seen"], description["classes"], input_scaling, metadata, known
+    )
 
 
-def _samples(folder: Path, split: str, about: dict[str, Any]) -> Samples:
-    total = about["samples"][split]
-    x = _mapped(folder / f"{split}-x.bin", about["dtype"], (total, *about["features"]))
+def _samples(folder: Path, split: str, description: dict[str, Any]) -> Samples:
+    total = description["samples"][split]
+    x = _mapped(folder / f"{split}-x.bin", description["dtype"], (total, *description["features"]))
     y = _mapped(folder / f"{split}-y.bin", np.int32, (total,))
-    offsets = _mapped(folder / f"{split}-offsets.bin", np.int32, (about["clients"] + 1,))
+    offsets = _mapped(folder / f"{split}-offsets.bin", np.int32, (description["clients"] + 1,))
     return Samples(x, y, np.array(offsets))  # these are small, and needed all the time
 
 
@@ -214,12 +221,12 @@ def _check_whole(folder: Path, split: str, samples: Samples, classes: int) -> No
     raise InputError(f"{folder / wrong} does not hold {what}: it is damaged; {AGAIN}")
 
 
-def _each(folder: Path, name: str, about: dict[str, Any], dtype: Any) -> Any:
-    """Something of every client, in memory; None where it is not there."""
+def _each(folder: Path, name: str, description: dict[str, Any], dtype: Any) -> Any:
+    """Read something of every client; None where it is not there."""
     file = f"{name}.bin"
-    if file not in about["files"]:
+    if file not in description["files"]:
         return None
-    return np.array(_mapped(folder / file, dtype, (about["clients"],)))
+    return np.array(_mapped(folder / file, dtype, (description["clients"],)))
 
 
 def _mapped(path: Path, dtype: Any, shape: tuple[int, ...]) -> Any:
@@ -234,7 +241,7 @@ def _mapped(path: Path, dtype: Any, shape: tuple[int, ...]) -> Any:
 
 
 def read_clients(samples: Samples, clients: NDArray[np.int64], room: int | None = None) -> Samples:
-    """Samples of some clients, in their order, copied; with ``room`` for so many rows."""
+    """Copy the samples of some clients, in their order; with ``room`` for so many rows."""
     starts, ends = samples.offsets[clients], samples.offsets[clients + 1]
     offsets = np.concatenate([[0], np.cumsum(ends - starts)]).astype(np.int32)
     room = int(offsets[-1]) if room is None else room

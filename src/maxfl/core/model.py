@@ -43,7 +43,7 @@ class Layer(NamedTuple):
 
 
 def mlp(inputs: int, hidden: Sequence[int], classes: int, dropout: float = 0.5) -> Model:
-    """Multi-layer perceptron with ReLU, and dropout after the first hidden layer.
+    """Return a multi-layer perceptron with ReLU, and dropout after the first hidden layer.
 
     Weights and biases start uniform in ±1/√inputs, as in the framework that the paper used.
     Cached, so that equal arguments give one model and one compiled program.
@@ -56,10 +56,12 @@ def mlp(inputs: int, hidden: Sequence[int], classes: int, dropout: float = 0.5) 
             below 1.
     """
     if np.ndim(dropout) != 0:
-        raise InputError(f"dropout = {dropout!r}: want one number, it is part of the program")
+        raise InputError(f"dropout = {dropout!r}: expected one number, it is part of the program")
     check_number("dropout", dropout, least=0, below=1)
     if not isinstance(hidden, Sequence):
-        raise InputError(f"hidden = {hidden!r}: want the units of each hidden layer, as (64, 30)")
+        raise InputError(
+            f"hidden = {hidden!r}: expected the units of each hidden layer, as (64, 30)"
+        )
     check_count("inputs", inputs, least=1)
     check_count("classes", classes, least=1)
     for width in hidden:
@@ -69,7 +71,7 @@ def mlp(inputs: int, hidden: Sequence[int], classes: int, dropout: float = 0.5) 
 
 @functools.cache
 def _mlp(widths: tuple[int, ...], dropout: float) -> Model:
-    """The model itself, one for each set of checked arguments."""
+    """Return the model itself, one for each set of checked arguments."""
 
     def init(key: Array) -> tuple[Layer, ...]:
         keys = jax.random.split(key, len(widths) - 1)
@@ -93,7 +95,7 @@ def _dense(key: Array, inputs: int, outputs: int) -> Layer:
 
 
 def _drop(key: Array, h: Array, rate: float) -> Array:
-    """Zero a share of the units and scale the others up, so that the mean stays.
+    """Zero a fraction of the units and scale the others up, so that the mean stays.
 
     A byte decides over a unit, four from each drawn word, which costs a quarter of the draws that
     ``jax.random.bernoulli`` makes; so the rate is taken to the nearest 1/256.
@@ -109,7 +111,7 @@ Precision = Literal["platform", "float32", "bfloat16"]
 
 
 def with_precision(model: Model, precision: Precision) -> Model:
-    """The model with its products in another precision.
+    """Return the model with its matrix multiplications in another precision.
 
     Cached, so that equal arguments give one model and one compiled program.
 
@@ -120,7 +122,9 @@ def with_precision(model: Model, precision: Precision) -> Model:
             and inputs are rounded to bfloat16 first, and all of the model computes in it.
     """
     if precision not in get_args(Precision):
-        raise InputError(f"precision = {precision!r}: want one of {', '.join(get_args(Precision))}")
+        raise InputError(
+            f"precision = {precision!r}: expected one of {', '.join(get_args(Precision))}"
+        )
     return model if precision == "platform" else _with_precision(model, precision)
 
 

@@ -1,13 +1,13 @@
-"""Who takes part in a round: whom the server may ask, and who answers.
+"""Who takes part in a round: whom the server may sample, and who replies.
 
-A client is willing if the model appeals to it, F_k(w) < ρ_k on its training data, or if fewer
-than ``start`` rounds are done. Every round asks anew, so a client that left can come back.
+A client is willing if the model satisfies it, F_k(w) < ρ_k on its training data, or if fewer
+than ``start_round`` rounds are done. Every round asks anew, so a client that left can come back.
 
     everyone   all are willing
     opt-out    the server samples among the willing only (paper, tables 1 and 2)
     decline    the server samples among all, and the unwilling decline
 
-Beside that, any asked client fails to answer with probability ``dropout``.
+Beside that, any sampled client fails to reply with probability ``client_dropout``.
 """
 
 from enum import StrEnum
@@ -22,7 +22,7 @@ from maxfl.core import appeal
 from maxfl.utils.errors import check_number
 
 
-class Rule(StrEnum):
+class ParticipationRule(StrEnum):
     """How unwilling clients stay away."""
 
     EVERYONE = "everyone"
@@ -30,55 +30,63 @@ class Rule(StrEnum):
     DECLINE = "decline"
 
 
-class Presence(NamedTuple):
-    """Numbers of the participation rule.
+class ParticipationHParams(NamedTuple):
+    """Hyper-parameters of the participation rule.
 
     Attributes:
-        start: Rounds before appeal decides.
-        dropout: Probability that an asked client fails to answer.
+        start_round: Rounds before appeal decides.
+        client_dropout: Probability that a sampled client fails to reply.
     """
 
-    start: Any = 10
-    dropout: Any = 0.0
+    start_round: Any = 10
+    client_dropout: Any = 0.0
 
 
 class Participation(NamedTuple):
-    """The rule and its numbers."""
+    """The rule and its hyper-parameters."""
 
-    rule: Rule = Rule.EVERYONE
-    presence: Presence = Presence()
-
-
-def everyone(dropout: ArrayLike = 0.0) -> Participation:
-    """All clients take part when asked, but for random dropout."""
-    _check(0, dropout)
-    return Participation(Rule.EVERYONE, Presence(0, dropout))
+    rule: ParticipationRule = ParticipationRule.EVERYONE
+    hparams: ParticipationHParams = ParticipationHParams()
 
 
-def opt_out(start: ArrayLike = 10, dropout: ArrayLike = 0.0) -> Participation:
-    """After ``start`` rounds, the server can sample only clients that the model appeals to."""
-    _check(start, dropout)
-    return Participation(Rule.OPT_OUT, Presence(start, dropout))
+def everyone(client_dropout: ArrayLike = 0.0) -> Participation:
+    """Let all clients take part when sampled, but for random dropout."""
+    _check(0, client_dropout)
+    return Participation(ParticipationRule.EVERYONE, ParticipationHParams(0, client_dropout))
 
 
-def decline(start: ArrayLike = 10, dropout: ArrayLike = 0.0) -> Participation:
-    """After ``start`` rounds, a sampled client that the model does not appeal to declines."""
-    _check(start, dropout)
-    return Participation(Rule.DECLINE, Presence(start, dropout))
+def opt_out(start_round: ArrayLike = 10, client_dropout: ArrayLike = 0.0) -> Participation:
+    """Sample only satisfied clients, after ``start_round`` rounds."""
+    _check(start_round, client_dropout)
+    return Participation(
+        ParticipationRule.OPT_OUT, ParticipationHParams(start_round, client_dropout)
+    )
 
 
-def _check(start: ArrayLike, dropout: ArrayLike) -> None:
-    check_number("participation.start", start, least=0, whole=True)
-    check_number("participation.dropout", dropout, least=0, below=1)
+def decline(start_round: ArrayLike = 10, client_dropout: ArrayLike = 0.0) -> Participation:
+    """Let sampled clients that are not satisfied decline, after ``start_round`` rounds."""
+    _check(start_round, client_dropout)
+    return Participation(
+        ParticipationRule.DECLINE, ParticipationHParams(start_round, client_dropout)
+    )
+
+
+def _check(start_round: ArrayLike, client_dropout: ArrayLike) -> None:
+    check_number("participation.start_round", start_round, least=0, whole=True)
+    check_number("participation.client_dropout", client_dropout, least=0, below=1)
 
 
 def willing(
-    rule: Rule, presence: Presence, round_: Array, loss: Array, requirement: Array
+    rule: ParticipationRule,
+    hparams: ParticipationHParams,
+    round_: Array,
+    loss: Array,
+    requirement: Array,
 ) -> Array:
-    """Whether each client wants to take part in round ``round_``, bool like ``loss``."""
-    if rule is Rule.EVERYONE:
+    """Return whether each client wants to take part in round ``round_``, bool like ``loss``."""
+    if rule is ParticipationRule.EVERYONE:
         return jnp.ones_like(loss, bool)
-    return appeal.appealing(loss, requirement) | (round_ < presence.start)
+    return appeal.satisfied(loss, requirement) | (round_ < hparams.start_round)
 
 
 def sample(key: Array, available: Array, size: int) -> tuple[Array, Array]:
@@ -88,7 +96,7 @@ def sample(key: Array, available: Array, size: int) -> tuple[Array, Array]:
     the same scores to every method, so cohorts differ only as far as availability does.
 
     Returns:
-        Client numbers int[size], and which of them are real: where fewer are available, the
+        Clients int[size], and which of them are real: where fewer are available, the
         others are placeholders that take no part, bool[size].
     """
     scores = jnp.where(available, jax.random.uniform(key, available.shape), -1.0)
@@ -96,7 +104,7 @@ def sample(key: Array, available: Array, size: int) -> tuple[Array, Array]:
     return index, best >= 0
 
 
-def answers(key: Array, presence: Presence, index: Array) -> Array:
-    """Whether each asked client answers at all, bool[m]; drawn for each client by its number."""
+def responds(key: Array, hparams: ParticipationHParams, index: Array) -> Array:
+    """Draw whether each sampled client replies at all, bool[m], by its id."""
     draws = jax.vmap(lambda k: jax.random.uniform(jax.random.fold_in(key, k)))(index)
-    return draws >= presence.dropout
+    return draws >= hparams.client_dropout

@@ -22,7 +22,7 @@ class Purpose(IntEnum):
     UNAVAILABLE = 3
     SOLO_INIT = 4
     SOLO_TRAINING = 5
-    TUNING = 6
+    FINETUNING = 6
     BYZANTINE = 7
     NOISE = 8
 
@@ -30,7 +30,7 @@ class Purpose(IntEnum):
 def key(
     seed: int | Array, purpose: Purpose, round_: int | Array = 0, client: int | Array = 0
 ) -> Array:
-    """Key of a purpose in a round for a client: the four numbers, hashed in one go.
+    """Return the key of a purpose in a round for a client: the four numbers, hashed in one go.
 
     (Folding them in one after another with ``jax.random.fold_in`` is as good, but costs a hash
     each, and hashes are most of what there is to compile.)
@@ -41,10 +41,10 @@ def key(
 
 
 def batch_key(training: Array, draw: int | Array) -> Array:
-    """Key of the rows of minibatch number ``draw`` of a client's training."""
+    """Return the key of the rows of minibatch number ``draw`` of a client's training."""
     return jax.random.fold_in(training, 2 * draw)
 
 
 def dropout_key(training: Array, draw: int | Array) -> Array:
-    """Key of the model's own draws on minibatch number ``draw``."""
+    """Return the key of the model's own draws on minibatch number ``draw``."""
     return jax.random.fold_in(training, 2 * draw + 1)

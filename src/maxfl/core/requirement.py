@@ -23,7 +23,7 @@ class Solo(NamedTuple):
     test_accuracy: Any
 
 
-class SoloResults:
+class SoloCache:
     """Solo results shared between runs, so that none is trained twice, nor by two at once."""
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class SoloResults:
         self._known: dict[Any, Solo] = {}
 
     def get(self, key: Any, train: Callable[[], Solo]) -> Solo:
-        """The results known by this key, else those of ``train``. Hold the lock meanwhile."""
+        """Return what is known by this key, else what ``train`` gives; hold the lock meanwhile."""
         if key not in self._known:
             self._known[key] = train()
         return self._known[key]
@@ -49,7 +49,7 @@ class Thresholds(NamedTuple):
     test: Any
 
 
-Rule = Callable[[Federation, Solo], ArrayLike]
+RequirementRule = Callable[[Federation, Solo], ArrayLike]
 
 
 class Requirement(NamedTuple):
@@ -65,30 +65,30 @@ class Requirement(NamedTuple):
     steps: int = 100
     multiple: ArrayLike = 1.0
     loss: ArrayLike | None = None
-    rule: Rule | None = None
+    rule: RequirementRule | None = None
 
 
 def solo(multiple: ArrayLike = 1.0, steps: int = 100) -> Requirement:
-    """ρ_k is ``multiple`` times the loss of a model that client k trains alone (paper: 1)."""
+    """Require ``multiple`` times the loss of a model that client k trains alone (paper: 1)."""
     check_number("requirement.multiple", multiple, above=0)
     check_count("requirement.steps", steps, least=0)
     return Requirement(steps=steps, multiple=multiple)
 
 
 def fixed(loss: ArrayLike, steps: int = 100) -> Requirement:
-    """ρ_k is one loss for all clients; solo models are still trained, to compare with."""
+    """Require one loss for all clients; solo models are still trained, to compare with."""
     check_number("requirement.loss", loss, least=0)
     check_count("requirement.steps", steps, least=0)
     return Requirement(steps=steps, loss=loss)
 
 
-def custom(rule: Rule, steps: int = 100) -> Requirement:
-    """ρ = ``rule(federation, solo)``, one number per client.
+def custom(rule: RequirementRule, steps: int = 100) -> Requirement:
+    """Require ρ = ``rule(federation, solo)``, one number per client.
 
     ``solo`` has ``train_loss``, ``test_loss`` and ``test_accuracy`` of the solo models, [K] each.
     """
     if not callable(rule):
-        raise InputError(f"requirement.custom({rule!r}): want a function of (federation, solo)")
+        raise InputError(f"requirement.custom({rule!r}): expected a function of (federation, solo)")
     check_count("requirement.steps", steps, least=0)
     return Requirement(steps=steps, rule=rule)
 
@@ -96,7 +96,7 @@ def custom(rule: Rule, steps: int = 100) -> Requirement:
 def thresholds(
     requirement: Requirement, federation: Federation, solo: Solo, configurations: int
 ) -> Thresholds:
-    """Thresholds of every configuration, float32[C, K], from solo results [C, K]."""
+    """Return thresholds of every configuration, float32[C, K], from solo results [C, K]."""
     shape = (configurations, federation.clients)
     if requirement.rule is not None:
         rows = [_apply(requirement.rule, federation, Solo(*row)) for row in zip(*solo, strict=True)]
@@ -109,22 +109,22 @@ def thresholds(
 
 
 def _column(numbers: ArrayLike, shape: tuple[int, int]) -> NDArray[np.float32]:
-    """One number per configuration, repeated for its clients."""
+    """Return one number per configuration, repeated for its clients."""
     column = np.broadcast_to(np.asarray(numbers, np.float32), shape[:1])
     return np.broadcast_to(column[:, None], shape)
 
 
-def _apply(rule: Rule, federation: Federation, solo: Solo) -> NDArray[np.float32]:
+def _apply(rule: RequirementRule, federation: Federation, solo: Solo) -> NDArray[np.float32]:
     """Call a user's rule and check what it gives."""
     given = rule(federation, solo)
     try:
         rho = np.asarray(given, np.float32)
     except (TypeError, ValueError):
-        raise InputError(f"the requirement's rule gave {given!r}; want numbers") from None
+        raise InputError(f"the requirement's rule gave {given!r}; expected numbers") from None
     if rho.shape != (federation.clients,) or np.isnan(rho).any():
         raise InputError(
             f"the requirement's rule gave an array of shape {rho.shape} with "
-            f"{int(np.isnan(rho).sum())} NaN; want one number for each of the "
+            f"{int(np.isnan(rho).sum())} NaN; expected one number for each of the "
             f"{federation.clients} clients"
         )
     return rho

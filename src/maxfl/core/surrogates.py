@@ -45,7 +45,7 @@ def _log(z: Any) -> Any:
 
 
 def _exponential(z: Any) -> Any:
-    """e^z, and beyond ``STEEPEST`` its tangent, so that it stays convex."""
+    """Return e^z, and beyond ``STEEPEST`` its tangent, so that it stays convex."""
     return _exponential_slope(z) * (1 + appeal.namespace(z).maximum(z - STEEPEST, 0.0))
 
 

@@ -1,4 +1,4 @@
-"""A user's own arrays from a NumPy .npz file."""
+"""A user's arrays from a NumPy .npz file."""
 
 import zipfile
 import zlib
@@ -28,8 +28,8 @@ def load_arrays(path: Path) -> Dataset:
     x, y = checked_samples(x, y, f"data.file = {path}")
     if owner is not None and (owner.shape != y.shape or owner.dtype.kind not in "iuU"):
         raise InputError(
-            f"data.file = {path}: client is {owner.dtype}{list(owner.shape)}; want one integer or "
-            f"string for each of the {len(y)} samples"
+            f"data.file = {path}: client is {owner.dtype}{list(owner.shape)}; expected one integer "
+            f"or string for each of the {len(y)} samples"
         )
     classes = int(y.max()) + 1
     if classes > max(len(y), MANY_CLASSES):
@@ -41,7 +41,7 @@ def load_arrays(path: Path) -> Dataset:
 
 
 def _read(path: Path) -> dict[str, NDArray[Any]]:
-    """All arrays of a file."""
+    """Read all arrays of a file."""
     try:
         with path.open("rb") as file:
             if not (zipfile.is_zipfile(file) or _starts_with(file, NPY)):
@@ -51,7 +51,9 @@ def _read(path: Path) -> dict[str, NDArray[Any]]:
             file.seek(0)
             archive = np.load(file, allow_pickle=False)
             if isinstance(archive, np.ndarray):
-                raise InputError(f"data.file = {path} holds one array; want an .npz with x and y")
+                raise InputError(
+                    f"data.file = {path} holds one array: expected an .npz with x and y"
+                )
             return {name: archive[name] for name in archive.files}
     except FileNotFoundError:
         raise InputError(f"data.file = {path}: there is no such file") from None
@@ -65,6 +67,6 @@ def _read(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _starts_with(file: BinaryIO, magic: bytes) -> bool:
-    """Whether these are a file's first bytes."""
+    """Return whether these are a file's first bytes."""
     file.seek(0)
     return file.read(len(magic)) == magic

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maxfl.core.federation import Decoding
+from maxfl.core.federation import InputScaling
 
 
 class Dataset(NamedTuple):
@@ -16,7 +16,7 @@ class Dataset(NamedTuple):
         x: Features, [n, ...]; images as uint8, memory-mapped where they come from a file.
         y: Labels, int32[n].
         labels: What the labels mean, one name each.
-        decoding: From stored features to the model's input; None for the federation's default.
+        input_scaling: From stored features to the model's input; None for the federation's default.
         owner: The client that each sample belongs to, where the data say so, [n].
     """
 
@@ -24,7 +24,7 @@ class Dataset(NamedTuple):
     x: NDArray[Any]
     y: NDArray[np.int32]
     labels: tuple[str, ...]
-    decoding: Decoding | None = None
+    input_scaling: InputScaling | None = None
     owner: NDArray[Any] | None = None
 
     @property
@@ -33,11 +33,11 @@ class Dataset(NamedTuple):
         return len(self.labels)
 
 
-def image_decoding(mean: float, std: float) -> Decoding:
-    """Bytes to numbers of mean 0 and deviation 1, given both for pixels in [0, 1]."""
-    return Decoding(np.float32(255 * mean), np.float32(1 / (255 * std)))
+def image_scaling(mean: float, std: float) -> InputScaling:
+    """Scale bytes to mean 0 and standard deviation 1, given both for pixels in [0, 1]."""
+    return InputScaling(np.float32(255 * mean), np.float32(1 / (255 * std)))
 
 
 def numbered(classes: int) -> tuple[str, ...]:
-    """Labels that have no other name than their number."""
+    """Name labels by their numbers."""
     return tuple(map(str, range(classes)))

@@ -5,7 +5,7 @@ Alpaydin, Kaynak, "Optical Recognition of Handwritten Digits", UCI, 1998.
 
 import numpy as np
 
-from maxfl.core.federation import Decoding
+from maxfl.core.federation import InputScaling
 from maxfl.data.dataset import Dataset, numbered
 from maxfl.utils.errors import InputError
 
@@ -22,5 +22,7 @@ def digits() -> Dataset:
             'data.source = "digits" needs scikit-learn, which brings them: pip install scikit-learn'
         ) from None
     images, y = load_digits().images, load_digits().target
-    decoding = Decoding(np.float32(MEAN), np.float32(1 / STD))
-    return Dataset("Digits", images.astype(np.uint8), y.astype(np.int32), numbered(10), decoding)
+    input_scaling = InputScaling(np.float32(MEAN), np.float32(1 / STD))
+    return Dataset(
+        "Digits", images.astype(np.uint8), y.astype(np.int32), numbered(10), input_scaling
+    )

@@ -29,7 +29,7 @@ def fetch(download: Download, folder: Path, progress: Progress | None = None) ->
 
     What an interrupted download left in ``<name>.partial`` is taken up again. The file gets its
     name only once its checksum is right; one with a wrong checksum is deleted. Of processes that
-    want the same file at once, one downloads it and the others wait.
+    need the same file at once, one downloads it and the others wait.
     """
     folder.mkdir(parents=True, exist_ok=True)
     partial, path = folder / f"{download.name}.partial", folder / download.name

@@ -6,9 +6,9 @@ Cohen, Afshar, Tapson, van Schaik, "EMNIST: an extension of MNIST to handwritten
 import string
 from pathlib import Path
 
-from maxfl.data.dataset import Dataset, image_decoding
-from maxfl.data.images import load_pairs
-from maxfl.data.registry import EMNIST_SPLITS, Part, emnist_pairs
+from maxfl.data.dataset import Dataset, image_scaling
+from maxfl.data.images import load_images
+from maxfl.data.registry import EMNIST_SPLITS, Part, emnist_files
 from maxfl.utils.errors import check_choice
 
 MEAN, STD = 0.1736, 0.3317
@@ -31,8 +31,8 @@ def emnist(split: str = "byclass", part: Part = "both", data_dir: Path | None = 
     """Load a split: x uint8[n, 28, 28], upright; labels as in ``LABELS``."""
     check_choice("split", split, EMNIST_SPLITS)
     first, labels = FIRST_LABEL.get(split, 0), tuple(LABELS[split])
-    images, y = load_pairs(emnist_pairs(split, part), range(first, first + len(labels)), data_dir)
+    images, y = load_images(emnist_files(split, part), range(first, first + len(labels)), data_dir)
     # The files hold each image mirrored at its diagonal.
     upright = images.transpose(0, 2, 1)
     title = f"EMNIST {split}" + ("" if part == "both" else f" ({part})")
-    return Dataset(title, upright, y, labels, image_decoding(MEAN, STD))
+    return Dataset(title, upright, y, labels, image_scaling(MEAN, STD))

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from maxfl.data.dataset import Dataset, image_decoding
-from maxfl.data.images import load_pairs
-from maxfl.data.registry import Part, fashion_mnist_pairs
+from maxfl.data.dataset import Dataset, image_scaling
+from maxfl.data.images import load_images
+from maxfl.data.registry import Part, fashion_mnist_files
 
 MEAN, STD = 0.2860, 0.3530
 """Of the pixels of the training images, scaled to [0, 1]."""
@@ -23,9 +23,9 @@ LABELS = (
 
 def fashion_mnist(part: Part = "both", data_dir: Path | None = None) -> Dataset:
     """Load the publisher's files: x uint8[n, 28, 28], ten labels."""
-    x, y = load_pairs(fashion_mnist_pairs(part), range(len(LABELS)), data_dir)
+    x, y = load_images(fashion_mnist_files(part), range(len(LABELS)), data_dir)
     title = "Fashion-MNIST" + ("" if part == "both" else f" ({part})")
-    return Dataset(title, x, y, LABELS, image_decoding(MEAN, STD))
+    return Dataset(title, x, y, LABELS, image_scaling(MEAN, STD))
 
 
 def fashion_mnist_12k() -> Dataset:
@@ -39,4 +39,4 @@ def fashion_mnist_12k() -> Dataset:
     ):
         x, y = arrays["x"], arrays["y"].astype(np.int32)
     title = "Fashion-MNIST (12,000 images)"
-    return Dataset(title, x, y, LABELS, image_decoding(MEAN, STD))
+    return Dataset(title, x, y, LABELS, image_scaling(MEAN, STD))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from maxfl.data.locate import Place, opened
 from maxfl.utils.errors import InputError
 
-AT_ONCE = 2_000
+CHUNK = 2_000
 """Lines whose numbers are parsed at a time."""
 
 
@@ -31,8 +31,8 @@ class Vectors(NamedTuple):
 def read_vectors(place: Place) -> Vectors:
     """Read a file of vectors, plain, gzipped, or in a zip file, of any dimension.
 
-    The first line tells the dimension; in all others so many fields are numbers and what is
-    before them is the word, which may have spaces in it.
+    The first line tells the dimension; in every line, that many fields at the end are numbers, and
+    what is before them is the word, which may have spaces in it.
     """
     row: dict[str, int] = {}
     chunks: list[NDArray[np.float32]] = []
@@ -41,7 +41,7 @@ def read_vectors(place: Place) -> Vectors:
         dimension = _dimension(first, place)
         rest = chain([first], file)
         begin = 0
-        while lines := list(islice(rest, AT_ONCE)):
+        while lines := list(islice(rest, CHUNK)):
             fields = [line.rstrip().rsplit(b" ", dimension) for line in lines]
             chunks.append(_parse(fields, begin, dimension, place))
             for number, (word, *_) in enumerate(fields, begin):
@@ -51,9 +51,9 @@ def read_vectors(place: Place) -> Vectors:
 
 
 def _dimension(line: bytes, place: Place) -> int:
-    """Count of numbers behind the first word."""
+    """Count the numbers behind the first word."""
     if not line:
-        raise InputError(f"{place} is empty; want lines of a word and its numbers")
+        raise InputError(f"{place} is empty; expected lines of a word and its numbers")
     fields = line.rstrip().split(b" ")
     if len(fields) == 2 and all(field.isdigit() for field in fields):
         raise InputError(
@@ -61,7 +61,7 @@ def _dimension(line: bytes, place: Place) -> int:
         )
     if len(fields) < 2:
         raise InputError(
-            f"{place}, line 1: no numbers; want a word and its numbers with single spaces between"
+            f"{place}, line 1: no numbers; expected a word and its numbers, single spaces between"
         )
     return len(fields) - 1
 
@@ -69,9 +69,9 @@ def _dimension(line: bytes, place: Place) -> int:
 def _parse(
     fields: list[list[bytes]], begin: int, dimension: int, place: Place
 ) -> NDArray[np.float32]:
-    """Numbers of some lines, float32[lines, dimension]."""
+    """Parse the numbers of some lines, float32[lines, dimension]."""
     try:
-        values = _floats([own[1:] for own in fields])
+        values = _floats([texts for _, *texts in fields])
     except ValueError:
         raise InputError(_first_mistake(fields, begin, dimension, place)) from None
     if values.shape != (len(fields), dimension) or not np.isfinite(values).all():
@@ -80,7 +80,7 @@ def _parse(
 
 
 def _first_mistake(fields: list[list[bytes]], begin: int, dimension: int, place: Place) -> str:
-    """What is wrong, and in which line."""
+    """Say what is wrong, and in which line."""
     for number, (_, *found) in enumerate(fields, begin + 1):
         where = f"{place}, line {number}"
         if len(found) != dimension:
@@ -88,13 +88,15 @@ def _first_mistake(fields: list[list[bytes]], begin: int, dimension: int, place:
         try:
             finite = np.isfinite(_floats(found)).all()
         except ValueError as error:
-            return f"{where}: {error}; want a word and {dimension} numbers, single spaces between"
+            return (
+                f"{where}: {error}: expected a word and {dimension} numbers, single spaces between"
+            )
         if not finite:
             return f"{where}: a number that is NaN, infinite or too large for float32"
     raise AssertionError("no mistake")
 
 
 def _floats(texts: Any) -> NDArray[np.float32]:
-    """Numbers from texts; those that are too large become infinite."""
+    """Parse numbers; those that are too large become infinite."""
     with np.errstate(over="ignore"):
         return np.array(texts, np.float32)

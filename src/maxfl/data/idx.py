@@ -25,7 +25,7 @@ STALE = 24 * 60 * 60
 
 
 def read_labels(place: Place) -> NDArray[np.uint8]:
-    """Labels of one file, uint8[n]."""
+    """Read the labels of one file, uint8[n]."""
     with opened(place) as file:
         (count,) = _header(file, place, dimensions=1)
         content = file.read()
@@ -34,12 +34,12 @@ def read_labels(place: Place) -> NDArray[np.uint8]:
 
 
 def count_images(place: Place) -> int:
-    """Number of images in one file."""
+    """Count the images in one file."""
     return _shape(place)[0]
 
 
 def map_images(places: Sequence[Place]) -> NDArray[np.uint8]:
-    """Images of some files, one after another, memory-mapped, uint8[n, height, width].
+    """Map the images of some files, one after another, into memory, uint8[n, height, width].
 
     A single plain file is mapped as it is. Packed files can't be mapped, nor can several as one:
     their images are unpacked into the user's cache the first time.
@@ -58,7 +58,7 @@ def map_images(places: Sequence[Place]) -> NDArray[np.uint8]:
 
 
 def _map_plain(place: Place) -> NDArray[np.uint8]:
-    """The images behind the header of a file that is not packed."""
+    """Map the images behind the header of a file that is not packed."""
     shape = _shape(place)
     header = 4 * (1 + len(shape))
     _check_length(place.path.stat().st_size - header, math.prod(shape), place)
@@ -66,12 +66,12 @@ def _map_plain(place: Place) -> NDArray[np.uint8]:
 
 
 def _stem(places: Sequence[Place]) -> str:
-    """What some files hold, in all their versions."""
+    """Name what some files hold, in all their versions."""
     return "+".join(Path(p.member or p.path).name.partition(".")[0] for p in places)
 
 
 def _fingerprint(places: Sequence[Place]) -> str:
-    """Tells one version of some files from another, without reading them."""
+    """Return what tells one version of some files from another, without reading them."""
     sha = hashlib.sha256()
     for place in places:
         info = place.path.stat()
@@ -84,10 +84,10 @@ def _fingerprint(places: Sequence[Place]) -> str:
 def _unpack(places: Sequence[Place], target: Path) -> None:
     """Write the images of some files as one .npy file, whole or not at all."""
     shapes = [_shape(place) for place in places]
-    for place, own in zip(places, shapes, strict=True):
-        if own[1:] != shapes[0][1:]:
+    for place, shape in zip(places, shapes, strict=True):
+        if shape[1:] != shapes[0][1:]:
             raise InputError(
-                f"{place} has images of {own[1:]} pixels where {places[0]} has {shapes[0][1:]}: "
+                f"{place} has images of {shape[1:]} pixels where {places[0]} has {shapes[0][1:]}: "
                 f"they are not of one data set; get them again"
             )
     header: Any = {
@@ -96,17 +96,17 @@ def _unpack(places: Sequence[Place], target: Path) -> None:
         "shape": (sum(count for count, *_ in shapes), *shapes[0][1:]),
     }
     target.parent.mkdir(parents=True, exist_ok=True)
-    _forget(target.parent, _stem(places))
-    # A name of its own, since two processes may unpack the same file at once.
+    _delete_stale(target.parent, _stem(places))
+    # A name that no other has, since two processes may unpack the same file at once.
     handle, name = tempfile.mkstemp(".partial", f"{_stem(places)}-", target.parent)
     try:
         with os.fdopen(handle, "wb") as out:
             np.lib.format.write_array_header_1_0(out, header)
-            for place, own in zip(places, shapes, strict=True):
+            for place, shape in zip(places, shapes, strict=True):
                 before = out.tell()
                 for block in _blocks(place):
                     out.write(block)
-                _check_length(out.tell() - before, math.prod(own), place)
+                _check_length(out.tell() - before, math.prod(shape), place)
             out.flush()
             os.fsync(out.fileno())
         Path(name).replace(target)
@@ -114,7 +114,7 @@ def _unpack(places: Sequence[Place], target: Path) -> None:
         Path(name).unlink(missing_ok=True)
 
 
-def _forget(folder: Path, stem: str) -> None:
+def _delete_stale(folder: Path, stem: str) -> None:
     """Delete older versions of some images, and what a killed process left of them."""
     for path in folder.glob(f"{stem}-*"):
         with suppress(FileNotFoundError):  # another process was faster
@@ -123,7 +123,7 @@ def _forget(folder: Path, stem: str) -> None:
 
 
 def _blocks(place: Place) -> Iterator[bytes]:
-    """The data of a file, piece by piece, so that errors of writing them are none of the file."""
+    """Read the data of a file piece by piece, so that errors of writing are not the file's."""
     with opened(place) as file:
         _header(file, place, dimensions=3)
         while block := file.read(CHUNK):
@@ -131,13 +131,13 @@ def _blocks(place: Place) -> Iterator[bytes]:
 
 
 def _shape(place: Place) -> tuple[int, ...]:
-    """Number, height and width of the images in a file."""
+    """Return number, height and width of the images in a file."""
     with opened(place) as file:
         return _header(file, place, dimensions=3)
 
 
 def _header(file: BinaryIO, place: Place, dimensions: int) -> tuple[int, ...]:
-    """Sizes of the array that follows."""
+    """Read the sizes of the array that follows."""
     magic = file.read(4)
     if magic != bytes((0, 0, UNSIGNED_BYTES, dimensions)):
         raise InputError(

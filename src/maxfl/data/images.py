@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from maxfl.data.idx import count_images, map_images, read_labels
 from maxfl.data.locate import Place, obtain
-from maxfl.data.registry import Pair
+from maxfl.data.registry import ImageFiles
 from maxfl.utils.errors import InputError
 
 
@@ -20,8 +20,8 @@ class Images(NamedTuple):
     y: NDArray[np.int32]
 
 
-def load_pairs(pairs: Sequence[Pair], numbers: range, data_dir: Path | None) -> Images:
-    """All images and labels of some pairs of files, one pair after another.
+def load_images(pairs: Sequence[ImageFiles], numbers: range, data_dir: Path | None) -> Images:
+    """Load all images and labels of some pairs of files, one pair after another.
 
     Args:
         pairs: The files.
@@ -35,7 +35,7 @@ def load_pairs(pairs: Sequence[Pair], numbers: range, data_dir: Path | None) -> 
 
 
 def _labels(images: Place, labels: Place, numbers: range) -> NDArray[np.uint8]:
-    """Labels of one pair, if they can be those of its images."""
+    """Read the labels of one pair, if they can be those of its images."""
     y, count = read_labels(labels), count_images(images)
     if len(y) != count:
         raise InputError(

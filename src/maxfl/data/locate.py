@@ -32,12 +32,12 @@ class Place(NamedTuple):
 
     @property
     def plain(self) -> bool:
-        """Whether the file lies there unpacked."""
+        """Whether the file is not packed."""
         return self.member is None and self.path.suffix != ".gz"
 
 
 def folders(file: File, data_dir: Path | None) -> list[Path]:
-    """The folders in which a file is looked for, in this order."""
+    """Return the folders in which a file is looked for, in this order."""
     named = (("data.dir", data_dir), (VARIABLE, os.environ.get(VARIABLE)))
     roots = [_folder(name, root) for name, root in named if root]
     packaged = [Path(file.packaged)] if file.packaged else []
@@ -46,20 +46,20 @@ def folders(file: File, data_dir: Path | None) -> list[Path]:
 
 
 def _folder(name: str, given: Path | str) -> Path:
-    """A folder that somebody named, which must be there."""
+    """Return a folder that somebody named, which must exist."""
     folder = Path(given).expanduser()
     if not folder.is_dir():
-        raise InputError(f"{name} = {given}: there is no such folder; make it, or mend the name")
+        raise InputError(f"{name} = {given}: there is no such folder; make it, or correct the name")
     return folder
 
 
 def cache(file: File) -> Path:
-    """Where a file's download goes."""
+    """Return the folder for a file's download."""
     return user_cache() / "data" / file.folder
 
 
 def find(file: File, data_dir: Path | None = None) -> Place | None:
-    """Where a file is, or None; a damaged zip is an error only if the file is nowhere else."""
+    """Find a file, or None; a damaged zip is an error only if the file is nowhere else."""
     damage: DamagedError | None = None
     for folder in folders(file, data_dir):
         for path in (folder / file.name, folder / f"{file.name}.gz"):
@@ -82,7 +82,7 @@ def find(file: File, data_dir: Path | None = None) -> Place | None:
 
 
 def obtain(file: File, data_dir: Path | None = None, progress: Progress | None = None) -> Place:
-    """Where a file is; if nowhere, download it from its publisher first."""
+    """Find a file; if it is nowhere, download it from its publisher first."""
     if place := find(file, data_dir):
         return place
     if file.download is None:
@@ -99,19 +99,19 @@ def obtain(file: File, data_dir: Path | None = None, progress: Progress | None =
 
 @contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """Errors of using a folder of the user's cache name it, and say what to do."""
+    """Name a folder of the user's cache in errors of using it, and say what to do."""
     try:
         yield
     except OSError as error:
         raise InputError(
-            f"{folder} can't be used to keep data in: {error}; mend that, or set XDG_CACHE_HOME to "
+            f"{folder} can't be used to keep data in: {error}; fix that, or set XDG_CACHE_HOME to "
             f"another folder"
         ) from error
 
 
 @contextmanager
 def opened(place: Place) -> Iterator[BinaryIO]:
-    """The unpacked content of a file; errors in it name the file."""
+    """Open the unpacked content of a file; errors in it name the file."""
     try:
         with place.path.open("rb") as raw:
             if place.member is None:
@@ -124,24 +124,24 @@ def opened(place: Place) -> Iterator[BinaryIO]:
         raise InputError(f"{place} is damaged: {error}; delete it and get it again") from error
     except OSError as error:
         raise InputError(
-            f"{place} can't be read: {error}; mend that, or get the file again"
+            f"{place} can't be read: {error}; fix that, or get the file again"
         ) from error
 
 
 def _member(archive: Path, name: str) -> str | None:
-    """The entry of a zip file with a name, packed or not, in whatever folder."""
+    """Find the entry of a zip file with a name, packed or not, in whatever folder."""
     try:
         with zipfile.ZipFile(archive) as opened_archive:
             entries = opened_archive.namelist()
     except zipfile.BadZipFile as error:
         raise DamagedError(f"{archive} is damaged: {error}; delete it and get it again") from error
     except OSError as error:
-        raise DamagedError(f"{archive} can't be read: {error}; mend that, or delete it") from error
+        raise DamagedError(f"{archive} can't be read: {error}; fix that, or delete it") from error
     return next((e for e in entries if Path(e).name in (name, f"{name}.gz")), None)
 
 
 def _how_to_get(file: File, data_dir: Path | None, why: str) -> str:
-    """Exactly what to put where."""
+    """Say exactly what to put where."""
     looked = folders(file, data_dir)
     # Not into a system package's folder, which is not the user's.
     place = looked[0] if data_dir or os.environ.get(VARIABLE) else cache(file)

@@ -31,11 +31,11 @@ class Split(NamedTuple):
 def dirichlet(
     y: Labels, clients: int, samples: int, alpha: float, rng: np.random.Generator
 ) -> Split:
-    """Each client draws its label mix from Dirichlet(α) and gets ``samples`` samples of that mix.
+    """Draw each client's label mix from Dirichlet(α), and ``samples`` samples of that mix.
 
     Hsu, Qi, Brown, "Measuring the Effects of Non-Identical Data Distribution for Federated Visual
     Classification", 2019. When a label runs out, what is missing is drawn from the labels that
-    are left, in the client's own proportions; if it wants none of those, in proportion to what is
+    are left, in the client's proportions; if it draws none of those, in proportion to what is
     left of them. So later clients of a nearly used-up data set are less skewed than α says.
     """
     check_number("data.alpha", alpha, above=0)
@@ -48,7 +48,7 @@ def dirichlet(
 def dirichlet_unequal(
     y: Labels, clients: int, alpha: float, smallest: int, rng: np.random.Generator
 ) -> Split:
-    """Each label's samples go to the clients in shares from Dirichlet(α); sizes come out unequal.
+    """Give each label's samples to the clients in shares from Dirichlet(α), of unequal sizes.
 
     Yurochkin et al., "Bayesian Nonparametric Federated Learning of Neural Networks", 2019. All
     samples are used. Others draw again until every client has enough, which need not end; here
@@ -66,7 +66,7 @@ def dirichlet_unequal(
 
 
 def clusters(y: Labels, clients: int, samples: int, count: int, rng: np.random.Generator) -> Split:
-    """Labels form ``count`` clusters without overlap, and each client has the labels of one.
+    """Form ``count`` clusters of labels without overlap; each client has the labels of one.
 
     Clusters take consecutive labels in equal numbers; clients are spread over them evenly and at
     random. Within a cluster clients are alike (paper, section "Experiment Details").
@@ -95,7 +95,7 @@ def clusters(y: Labels, clients: int, samples: int, count: int, rng: np.random.G
 
 
 def shards(y: Labels, clients: int, samples: int, count: int, rng: np.random.Generator) -> Split:
-    """Samples sorted by label are cut into shards, and each client gets ``count`` of them.
+    """Cut samples sorted by label into shards; each client gets ``count`` of them.
 
     McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized Data",
     2017, with ``samples`` samples per client.
@@ -114,16 +114,16 @@ def shards(y: Labels, clients: int, samples: int, count: int, rng: np.random.Gen
 
 
 def iid(y: Labels, clients: int, samples: int, rng: np.random.Generator) -> Split:
-    """Every client gets ``samples`` samples at random."""
+    """Give every client ``samples`` samples at random."""
     _check_enough(len(y), clients, samples)
     return Split(list(rng.permutation(len(y))[: clients * samples].reshape(clients, samples)))
 
 
 def by_owner(owner: NDArray[Any], unseen: int, smallest: int, rng: np.random.Generator) -> Split:
-    """Every owner of at least ``smallest`` samples is a client with all of them.
+    """Make every owner of at least ``smallest`` samples a client with all of them.
 
     Owners keep the order in which they first appear, but for the ``unseen`` ones, drawn at
-    random, who come last.
+    random, which come last.
     """
     names, first, number = np.unique(owner, return_index=True, return_inverse=True)
     parts = _grouped(number, len(names))
@@ -156,12 +156,12 @@ def _divisors(number: int) -> str:
 
 
 def _by_label(y: Labels, rng: np.random.Generator) -> Parts:
-    """Sample numbers of each label, shuffled."""
+    """Return the sample numbers of each label, shuffled."""
     return [rng.permutation(rows) for rows in _grouped(y, int(y.max()) + 1)]
 
 
 def _grouped(group: NDArray[Any], groups: int) -> Parts:
-    """Sample numbers of each group, in their order."""
+    """Return the sample numbers of each group, in their order."""
     ends = np.cumsum(np.bincount(group, minlength=groups))
     return np.split(np.argsort(group, kind="stable"), ends[:-1])
 
@@ -190,7 +190,7 @@ def _deal(
 def _draw_counts(
     mix: NDArray[np.float64], samples: int, left: NDArray[np.int64], rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], float]:
-    """How many samples of each label a client gets, and about how many are of other labels.
+    """Draw how many samples of each label a client gets, and about how many are of other labels.
 
     At most what is left, ``samples`` in all. Every pass either completes the client or uses up a
     label, so it ends.
@@ -201,17 +201,17 @@ def _draw_counts(
         if counts.any():
             filled = max(filled, missing)
         room = left - counts
-        wanted = np.where(room > 0, mix, 0.0)
-        if wanted.sum() <= 0:
-            wanted = room.astype(np.float64)
-        counts += np.minimum(rng.multinomial(missing, wanted / wanted.sum()), room)
+        shares = np.where(room > 0, mix, 0.0)
+        if shares.sum() <= 0:
+            shares = room.astype(np.float64)
+        counts += np.minimum(rng.multinomial(missing, shares / shares.sum()), room)
     return counts, filled
 
 
 def _even_out(
     owner: NDArray[np.int64], clients: int, smallest: int, rng: np.random.Generator
 ) -> int:
-    """Give clients below ``smallest`` what they lack, in place; how many samples were moved."""
+    """Give clients below ``smallest`` what they lack, in place; return how many were moved."""
     sizes = np.bincount(owner, minlength=clients)
     lacking = np.maximum(smallest - sizes, 0)
     # A client spares what it has beyond the smallest size; which of it, chance decides.

@@ -1,5 +1,6 @@
-"""The files that data sets consist of, and where their publishers keep them."""
+"""The data sets that a configuration can name, the files they consist of, and their publishers."""
 
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 Part = Literal["train", "test", "both"]
@@ -44,25 +45,76 @@ class File(NamedTuple):
     hint: str | None = None
 
 
-class Pair(NamedTuple):
-    """Images and their labels."""
+class ImageFiles(NamedTuple):
+    """The files of some images and of their labels."""
 
     images: File
     labels: File
 
 
-def parts(part: Part) -> tuple[str, ...]:
-    """The publisher's parts that are meant."""
+class Entry(NamedTuple):
+    """A data set that a configuration can name.
+
+    Attributes:
+        name: As in ``data.source``.
+        what: In words.
+        files: The files that it needs; none for those that come with a package.
+        module: The module that brings it, if one does that need not be installed.
+    """
+
+    name: str
+    what: str
+    files: tuple[File, ...] = ()
+    module: str | None = None
+
+
+PAPER_VECTORS = "glove.6B.200d"
+"""The word vectors of the paper."""
+
+
+def entry(name: str, part: Part = "both", vectors: str = PAPER_VECTORS) -> Entry:
+    """Return a data set by its name."""
+    return next(e for e in entries(part, vectors) if e.name == name)
+
+
+def entries(part: Part = "both", vectors: str = PAPER_VECTORS) -> list[Entry]:
+    """Return all data sets, with the files of some parts and word vectors."""
+    words = glove_file(vectors)
+    return [
+        Entry("fashion-mnist-12k", "12,000 images of clothing, inside this package"),
+        Entry(
+            "fashion-mnist",
+            "70,000 images of clothing, 10 labels",
+            _all_files(fashion_mnist_files(part)),
+        ),
+        *(
+            Entry(
+                f"emnist-{split}",
+                f"handwritten characters, {what}",
+                _all_files(emnist_files(split, part)),
+            )
+            for split, what in EMNIST_SPLITS.items()
+        ),
+        Entry("sent140", "1.6 million tweets by author, as word vectors", (SENTIMENT140, words)),
+        Entry(
+            "sent140-stand-in",
+            "STAND-IN: a sample of tweets, users made up",
+            (SENTIMENT140_SAMPLE, words),
+        ),
+        Entry("digits", "1,797 small digits, from scikit-learn", module="sklearn"),
+        Entry("synthetic", "drawn: clients differ by two numbers (FedProx)"),
+    ]
+
+
+def _all_files(pairs: Iterable[ImageFiles]) -> tuple[File, ...]:
+    return tuple(file for pair in pairs for file in pair)
+
+
+def _parts(part: Part) -> tuple[str, ...]:
     return ("train", "test") if part == "both" else (part,)
 
 
 FASHION_MNIST_URL = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
-FASHION_MNIST_FILES = (
-    ("train-images-idx3-ubyte", "8d4fb7e6c68d591d4c3dfef9ec88bf0d", 26_421_880),
-    ("train-labels-idx1-ubyte", "25c81989df183df01b3e8a0aad5dffbe", 29_515),
-    ("t10k-images-idx3-ubyte", "bef4ecab320f06d8554ea6380940ec79", 4_422_102),
-    ("t10k-labels-idx1-ubyte", "bb300cfdad3c16e7a12a480ee83cd310", 5_148),
-)
 FASHION_MNIST = {
     name: File(
         "fmnist",
@@ -71,16 +123,21 @@ FASHION_MNIST = {
         packaged="/usr/share/datasets/fashion-mnist",
         package="dataset-fashion-mnist (Debian)",
     )
-    for name, md5, size in FASHION_MNIST_FILES
+    for name, md5, size in (
+        ("train-images-idx3-ubyte", "8d4fb7e6c68d591d4c3dfef9ec88bf0d", 26_421_880),
+        ("train-labels-idx1-ubyte", "25c81989df183df01b3e8a0aad5dffbe", 29_515),
+        ("t10k-images-idx3-ubyte", "bef4ecab320f06d8554ea6380940ec79", 4_422_102),
+        ("t10k-labels-idx1-ubyte", "bb300cfdad3c16e7a12a480ee83cd310", 5_148),
+    )
 }
 """Xiao, Rasul, Vollgraf, "Fashion-MNIST", 2017; MIT licence."""
 
 
-def fashion_mnist_pairs(part: Part) -> list[Pair]:
-    """The files of Fashion-MNIST."""
-    prefixes = [{"train": "train", "test": "t10k"}[own] for own in parts(part)]
+def fashion_mnist_files(part: Part) -> list[ImageFiles]:
+    """Return the files of Fashion-MNIST."""
+    prefixes = [{"train": "train", "test": "t10k"}[name] for name in _parts(part)]
     return [
-        Pair(FASHION_MNIST[f"{p}-images-idx3-ubyte"], FASHION_MNIST[f"{p}-labels-idx1-ubyte"])
+        ImageFiles(FASHION_MNIST[f"{p}-images-idx3-ubyte"], FASHION_MNIST[f"{p}-labels-idx1-ubyte"])
         for p in prefixes
     ]
 
@@ -90,20 +147,25 @@ EMNIST_ZIP = Download(
     "md5:58c8d27c78d21e728a6bc7b3cc06412e",
     561_753_746,
 )
-EMNIST_SPLITS = ("byclass", "bymerge", "balanced", "letters", "digits", "mnist")
+EMNIST_SPLITS = {
+    "byclass": "814,255 of 62 labels",
+    "bymerge": "814,255 of 47 labels",
+    "balanced": "131,600 of 47 labels",
+    "letters": "145,600 letters, 26 labels",
+    "digits": "280,000 digits",
+    "mnist": "70,000 digits",
+}
+"""Cohen, Afshar, Tapson, van Schaik, "EMNIST", 2017: its splits, in words."""
 
 
-def emnist_file(split: str, part: str, what: str) -> File:
-    """A file of EMNIST: ``part`` is train or test, ``what`` images or labels."""
-    dimensions = "idx3" if what == "images" else "idx1"
-    return File("emnist", f"emnist-{split}-{part}-{what}-{dimensions}-ubyte", EMNIST_ZIP)
-
-
-def emnist_pairs(split: str, part: Part) -> list[Pair]:
-    """The files of a split of EMNIST."""
+def emnist_files(split: str, part: Part) -> list[ImageFiles]:
+    """Return the files of a split of EMNIST."""
     return [
-        Pair(emnist_file(split, own, "images"), emnist_file(split, own, "labels"))
-        for own in parts(part)
+        ImageFiles(
+            File("emnist", f"emnist-{split}-{name}-images-idx3-ubyte", EMNIST_ZIP),
+            File("emnist", f"emnist-{split}-{name}-labels-idx1-ubyte", EMNIST_ZIP),
+        )
+        for name in _parts(part)
     ]
 
 
@@ -139,74 +201,6 @@ GLOVE = {
 
 
 def glove_file(name: str) -> File:
-    """A file of GloVe vectors by its name without ``.txt``, for instance glove.6B.200d."""
+    """Return a file of GloVe vectors by its name without ``.txt``, for instance glove.6B.200d."""
     hint = None if name in GLOVE else f"vectors that can be downloaded are {', '.join(GLOVE)}"
     return File("glove", f"{name}.txt", GLOVE.get(name), hint=hint)
-
-
-PAPER_VECTORS = "glove.6B.200d"
-
-
-class Entry(NamedTuple):
-    """A data set that a configuration can name.
-
-    Attributes:
-        name: As in ``data.source``.
-        what: In words.
-        files: The files that it needs; none for those that come with a package.
-        module: The module that brings it, if one does that need not be installed.
-    """
-
-    name: str
-    what: str
-    files: tuple[File, ...]
-    module: str | None = None
-
-
-def entry(name: str, part: Part = "both", vectors: str = PAPER_VECTORS) -> Entry:
-    """A data set by its name."""
-    return next(e for e in entries(part, vectors) if e.name == name)
-
-
-def entries(part: Part = "both", vectors: str = PAPER_VECTORS) -> list[Entry]:
-    """All data sets, with the files of some parts and word vectors."""
-    words = glove_file(vectors)
-    return [
-        Entry("fashion-mnist-12k", "12,000 images of clothing, inside this package", ()),
-        Entry(
-            "fashion-mnist",
-            "70,000 images of clothing, 10 labels",
-            _files(fashion_mnist_pairs(part)),
-        ),
-        *(
-            Entry(
-                f"emnist-{split}",
-                f"handwritten characters, {what}",
-                _files(emnist_pairs(split, part)),
-            )
-            for split, what in zip(
-                EMNIST_SPLITS,
-                (
-                    "814,255 of 62 labels",
-                    "814,255 of 47 labels",
-                    "131,600 of 47 labels",
-                    "145,600 letters, 26 labels",
-                    "280,000 digits",
-                    "70,000 digits",
-                ),
-                strict=True,
-            )
-        ),
-        Entry("sent140", "1.6 million tweets by author, as word vectors", (SENTIMENT140, words)),
-        Entry(
-            "sent140-stand-in",
-            "STAND-IN: a sample of tweets, users made up",
-            (SENTIMENT140_SAMPLE, words),
-        ),
-        Entry("digits", "1,797 small digits, from scikit-learn", (), module="sklearn"),
-        Entry("synthetic", "drawn: clients differ by two numbers (FedProx)", ()),
-    ]
-
-
-def _files(pairs: list[Pair]) -> tuple[File, ...]:
-    return tuple(file for pair in pairs for file in pair)

@@ -27,7 +27,7 @@ SAD, HAPPY, UNKNOWN = 0, 4, -1
 
 
 class Tweets(NamedTuple):
-    """Tweets: texts, labels int32[n], and who wrote them."""
+    """Tweets: texts, labels int32[n], and their authors."""
 
     texts: list[str]
     y: NDArray[np.int32]
@@ -62,20 +62,20 @@ def read_tweets(place: Place) -> Tweets:
 
 
 def _labels(polarity: pa.ChunkedArray, place: Place) -> NDArray[np.int32]:
-    """0 for sad and 1 for happy, or an error that names the first row with anything else."""
+    """Return 0 for sad and 1 for happy; an error names the first row with anything else."""
     numbers = polarity.fill_null(UNKNOWN).to_numpy()
     strange = np.flatnonzero(~np.isin(numbers, (SAD, HAPPY)))
     if strange.size:
         first = polarity[strange[0]].as_py()
         raise InputError(
             f"{place}, row {strange[0] + 1}: polarity {'missing' if first is None else first} "
-            f"where only {SAD} and {HAPPY} are expected; get it again or mend that row"
+            f"where only {SAD} and {HAPPY} are expected; get it again or correct that row"
         )
     return (numbers == HAPPY).astype(np.int32)
 
 
 def sentiment140(vectors: str, data_dir: Path | None = None) -> Dataset:
-    """All tweets, by their authors, as mean word vectors float32[n, dimension].
+    """Load all tweets, by their authors, as mean word vectors float32[n, dimension].
 
     Args:
         vectors: Name of the GloVe file without ``.txt``, for instance glove.6B.200d.
@@ -86,7 +86,7 @@ def sentiment140(vectors: str, data_dir: Path | None = None) -> Dataset:
 
 
 def sentiment140_stand_in(vectors: str, data_dir: Path | None = None) -> Dataset:
-    """A sample of the tweets without their authors, to be split into made-up users.
+    """Load a sample of the tweets without their authors, to be split into made-up users.
 
     The sample has too few tweets of each author for the paper's users of 50 tweets and more.
     """
@@ -98,7 +98,7 @@ def sentiment140_stand_in(vectors: str, data_dir: Path | None = None) -> Dataset
 def _load(
     file: File, vectors: str, data_dir: Path | None
 ) -> tuple[str, Tweets, NDArray[np.float32]]:
-    """Name of the features, tweets, and their features."""
+    """Return the name of the features, the tweets, and their features."""
     tweets_at, vectors_at = obtain(file, data_dir), obtain(glove_file(vectors), data_dir)
     tweets = read_tweets(tweets_at)
     x, found = average(tweets.texts, read_vectors(vectors_at))

@@ -1,4 +1,4 @@
-"""A federation at a glance: who has how much of what."""
+"""Statistics of a federation: how much each client has of what."""
 
 import csv
 from pathlib import Path
@@ -20,7 +20,7 @@ CLIENT_COLUMNS = (
 )
 
 
-class Portrait(NamedTuple):
+class FederationStats(NamedTuple):
     """What each of K clients has.
 
     Attributes:
@@ -30,9 +30,9 @@ class Portrait(NamedTuple):
         counts: Samples of each label, training and test together, int[K, classes].
         train_sizes: int[K].
         test_sizes: int[K].
-        is_seen: Whether each client takes part in training, bool[K].
+        is_seen: Whether each client can participate in training, bool[K].
         flipped: Whether each client's labels contradict the others', bool[K].
-        byzantine: Whether each client lies, bool[K].
+        byzantine: Whether each client is Byzantine, bool[K].
         notes: How the split came out, where it is not as one would think.
     """
 
@@ -58,44 +58,46 @@ class Portrait(NamedTuple):
         return 1 / (self.shares**2).sum(1)
 
 
-def portrait(federation: Federation, lies: NDArray[np.bool_] | None = None) -> Portrait:
-    """Count what each client has; ``lies`` marks the Byzantine ones, bool[K]."""
-    about = federation.about
+def federation_stats(
+    federation: Federation, is_byzantine: NDArray[np.bool_] | None = None
+) -> FederationStats:
+    """Count what each client has; ``is_byzantine`` marks the Byzantine ones, bool[K]."""
+    metadata = federation.metadata
     nobody = np.zeros(federation.clients, bool)
-    return Portrait(
-        about.title,
-        about.labels or tuple(map(str, range(federation.classes))),
+    return FederationStats(
+        metadata.title,
+        metadata.labels or tuple(map(str, range(federation.classes))),
         federation.names,
         _count(federation.train, federation.classes) + _count(federation.test, federation.classes),
         federation.train_sizes,
         federation.test_sizes,
         federation.is_seen,
-        nobody if about.flipped is None else about.flipped,
-        nobody if lies is None else lies,
-        about.notes,
+        nobody if metadata.flipped is None else metadata.flipped,
+        nobody if is_byzantine is None else is_byzantine,
+        metadata.notes,
     )
 
 
-def write_clients(portrait: Portrait, path: Path) -> None:
+def write_clients(stats: FederationStats, path: Path) -> None:
     """Write a CSV file with a row for each client."""
     columns = (
-        np.arange(len(portrait.names)),
-        portrait.names,
-        portrait.is_seen.astype(int),
-        portrait.flipped.astype(int),
-        portrait.byzantine.astype(int),
-        portrait.train_sizes,
-        portrait.test_sizes,
-        *portrait.counts.T,
+        np.arange(len(stats.names)),
+        stats.names,
+        stats.is_seen.astype(int),
+        stats.flipped.astype(int),
+        stats.byzantine.astype(int),
+        stats.train_sizes,
+        stats.test_sizes,
+        *stats.counts.T,
     )
     with path.open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file)
-        table.writerow([*CLIENT_COLUMNS, *(f"label {name}" for name in portrait.labels)])
+        table.writerow([*CLIENT_COLUMNS, *(f"label {name}" for name in stats.labels)])
         table.writerows(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def _count(samples: Samples, classes: int) -> NDArray[np.int64]:
-    """Samples of each label that each client has, int[K, classes]."""
+    """Count the samples of each label that each client has, int[K, classes]."""
     clients = len(samples.offsets) - 1
     owner = np.repeat(np.arange(clients), np.diff(samples.offsets))
     cells = np.bincount(owner * classes + samples.y, minlength=clients * classes)

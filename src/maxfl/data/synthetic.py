@@ -7,9 +7,9 @@ Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith, "Federated Optimization in Heteroge
     W_k[i, j] ~ N(u_k, 1),  b_k[j] ~ N(u_k, 1),  v_k[i] ~ N(B_k, 1)
     x ~ N(v_k, Σ),  Σ diagonal with Σ_jj = j^−1.2;  y = argmax(x W_k + b_k)
 
-The paper writes N(0, α); its code takes α as the deviation, and so do we. Sizes are log-normal,
-as in the code: 50 + exp N(4, 2²), here cut at ``LARGEST``, which 1.2 % of clients reach; one in a
-thousand would exceed 25,000 samples.
+The paper writes N(0, α); its code takes α as the standard deviation, and so do we. Sizes are
+log-normal, as in the code: 50 + exp N(4, 2²), here cut at ``LARGEST``, which 1.2 % of clients
+reach; one in a thousand would exceed 25,000 samples.
 """
 
 from contextlib import ExitStack
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from maxfl.data.dataset import Dataset, numbered
-from maxfl.utils.disk_space import check_room, told_if_full
+from maxfl.utils.disk_space import explain_disk_full, require_space
 from maxfl.utils.errors import check_count, check_number
 
 FEATURES, CLASSES = 60, 10
@@ -37,8 +37,8 @@ def synthetic(
 ) -> Dataset:
     """Draw the samples of some clients; ``owner`` is the client's number.
 
-    With ``samples``, every client has so many. With ``scratch``, a folder, what is drawn goes into
-    files there and is mapped, so that it need not fit into memory.
+    With ``samples``, every client has that number. With ``scratch``, a folder, what is drawn goes
+    into files in it and is mapped, so that it need not fit into memory.
     """
     check_count("data.clients", clients, least=1)
     check_number("data.synthetic_alpha", alpha, least=0)
@@ -49,12 +49,12 @@ def synthetic(
     else:
         sizes = np.full(clients, samples)
     with _Drawn(int(sizes.sum()), scratch) as drawn:
-        deviation = np.arange(1, FEATURES + 1) ** -0.6
+        std = np.arange(1, FEATURES + 1) ** -0.6
         for size in sizes:
             u, centre = rng.normal(0, alpha), rng.normal(0, beta)
             weight = rng.normal(u, 1, (FEATURES, CLASSES))
             bias = rng.normal(u, 1, CLASSES)
-            features = rng.normal(rng.normal(centre, 1, FEATURES), deviation, (size, FEATURES))
+            features = rng.normal(rng.normal(centre, 1, FEATURES), std, (size, FEATURES))
             drawn.append(features, (features @ weight + bias).argmax(1))
     x, y = drawn.arrays
     owner = np.repeat(np.arange(clients), sizes)
@@ -62,7 +62,7 @@ def synthetic(
 
 
 class _Drawn:
-    """So many samples, in memory or in files."""
+    """Samples as they are drawn, in memory or in files."""
 
     def __init__(self, total: int, scratch: Path | None) -> None:
         self._shapes: tuple[Any, Any] = ((total, FEATURES), np.float32), ((total,), np.int32)
@@ -71,8 +71,8 @@ class _Drawn:
         if scratch is not None:
             room = 4 * total * (FEATURES + 1)
             remedy = "choose a folder on a larger disk, or lower data.clients or the samples"
-            check_room(scratch, room, "what is drawn", remedy)
-            self._open.enter_context(told_if_full(scratch, "what is drawn", room, remedy))
+            require_space(scratch, room, "what is drawn", remedy)
+            self._open.enter_context(explain_disk_full(scratch, "what is drawn", room, remedy))
             self._files = [self._open.enter_context((scratch / n).open("wb")) for n in "xy"]
 
     def __enter__(self) -> "_Drawn":
@@ -82,11 +82,11 @@ class _Drawn:
         self._open.__exit__(*error)
 
     def append(self, *samples: Any) -> None:
-        for i, (own, (_, dtype)) in enumerate(zip(samples, self._shapes, strict=True)):
+        for i, (array, (_, dtype)) in enumerate(zip(samples, self._shapes, strict=True)):
             if self._scratch is None:
-                self._parts[i].append(own.astype(dtype))
+                self._parts[i].append(array.astype(dtype))
             else:
-                self._files[i].write(own.astype(dtype).data)
+                self._files[i].write(array.astype(dtype).data)
 
     @property
     def arrays(self) -> tuple[Any, Any]:

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 
 from maxfl.data.glove import Vectors
 
-AT_ONCE = 50_000
+CHUNK = 50_000
 """Texts whose words are held in memory at a time."""
 NOISE = re.compile(r"https?://\S+|www\.\S+|@\w+")
 """Links and names of other users: no words."""
@@ -40,35 +40,35 @@ class Averaged(NamedTuple):
 
 
 def words(text: str) -> list[str]:
-    """The words of a text, in lower case."""
+    """Cut a text into words, in lower case."""
     plain = NOISE.sub(" ", html.unescape(text).lower())
     return WORD.findall(plain.replace(NOT, f" {NOT}"))
 
 
 def average(texts: Sequence[str], vectors: Vectors) -> Averaged:
-    """Mean vectors of some texts; short words without a vector have that of the full word."""
+    """Average the vectors of texts; short words without a vector have that of the full word."""
     full = {short: vectors.row[word] for short, word in IN_FULL.items() if word in vectors.row}
     row = {**full, **vectors.row}
     x = np.empty((len(texts), vectors.table.shape[1]), np.float32)
     known = total = 0
-    for begin in range(0, len(texts), AT_ONCE):
-        counts, words_there = _count(texts[begin : begin + AT_ONCE], row, len(vectors.table))
+    for begin in range(0, len(texts), CHUNK):
+        counts, word_count = _count(texts[begin : begin + CHUNK], row, len(vectors.table))
         known += counts.nnz
-        total += words_there
+        total += word_count
         lengths = np.maximum(np.diff(counts.indptr), 1)[:, None]
-        x[begin : begin + AT_ONCE] = (counts @ vectors.table) / lengths
+        x[begin : begin + CHUNK] = (counts @ vectors.table) / lengths
     return Averaged(x, known / max(total, 1))
 
 
 def _count(texts: Iterable[str], row: Mapping[str, int], known: int) -> tuple[csr_array, int]:
-    """A row per text with a one for every known word, and the number of all words."""
+    """Return a row per text with a one for every known word, and the number of all words."""
     rows: list[int] = []
     ends = [0]
     total = 0
     for text in texts:
-        own = words(text)
-        total += len(own)
-        rows += [row[word] for word in own if word in row]
+        found = words(text)
+        total += len(found)
+        rows += [row[word] for word in found if word in row]
         ends.append(len(rows))
     # Words that occur twice in a text are two entries of its row; the product adds them up.
     entries = (np.ones(len(rows), np.float32), np.array(rows, np.int32), np.array(ends, np.int32))

@@ -1,9 +1,9 @@
 """Several processes meet before they work together.
 
 JAX ends a process without a chance to explain when others do not come, come twice or can't be
-reached. So they first call a roll, over a plain connection to the port at which JAX's coordinator
-will listen: process 0 waits there, every other says its number, and all learn whether they are
-complete. The connections stay open, so that one that is gone is missed (``lifeline``).
+reached. So they first hold a roll call, over a plain connection to the port at which JAX's
+coordinator will listen: process 0 waits there, every other says its number, and all learn whether
+they are complete. The connections stay open, so that one that is gone is missed (``liveness``).
 """
 
 import json
@@ -15,15 +15,12 @@ from typing import Any
 
 import jax
 
-from maxfl.distributed import liveness
-from maxfl.distributed import processes as group
-from maxfl.distributed.processes import free_bytes
+from maxfl.distributed.liveness import TIMEOUT, watch_peers
+from maxfl.distributed.processes import enter_group, free_bytes, lost_peer_message
 from maxfl.utils.errors import InputError, check_count
 
-TIMEOUT = 60.0
-"""Seconds to wait for processes that have not come yet, or are silent."""
 GREETING = 5.0
-"""Seconds that whoever connects has to say who it is."""
+"""Seconds that whoever connects has to say which process it is."""
 RETRY = 0.2
 """Seconds between two attempts to reach process 0."""
 
@@ -57,13 +54,13 @@ def join(
             _initialize(timeout)  # JAX asks the scheduler
         else:
             _meet(*given, timeout)
-    group.enter(min(free_bytes(device) for device in jax.local_devices()))
+    enter_group(min(free_bytes(device) for device in jax.local_devices()))
 
 
 def _meet(
     coordinator: str | None, processes: int | None, process: int | None, timeout: float
 ) -> None:
-    """Call the roll, then let JAX's coordinator take over the port."""
+    """Hold the roll call, then let JAX's coordinator take over the port."""
     host, port = _address(coordinator)
     check_count("processes", processes, least=1)
     check_count("process", process, least=0)
@@ -74,9 +71,9 @@ def _meet(
             f"process = {process}: {processes} processes have the numbers 0 to {processes - 1}"
         )
     if process == 0:
-        lines = _call_roll(host, port, processes, timeout)
+        peers = _roll_call(host, port, processes, timeout)
     else:
-        lines = [_answer(host, port, processes, process, timeout)]
+        peers = [_answer(host, port, processes, process, timeout)]
     # JAX would listen to all machines, even for processes of one.
     bind = f"{host}:{port}" if _is_loopback(host) else None
     _initialize(
@@ -87,11 +84,11 @@ def _meet(
         coordinator_bind_address=bind,
         cluster_detection_method="deactivate",
     )
-    liveness.keep(lines)
+    watch_peers(peers, lost_peer_message)
 
 
 def _initialize(timeout: float, **options: Any) -> None:
-    """JAX's part, with one patience for all that it waits for."""
+    """Initialize JAX's part, with one timeout for all that it waits for."""
     seconds = max(1, round(timeout))
     try:
         jax.distributed.initialize(
@@ -108,65 +105,65 @@ def _initialize(timeout: float, **options: Any) -> None:
 
 
 def _address(coordinator: str | None) -> tuple[str, int]:
-    """Host and port."""
+    """Return host and port of an address."""
     host, colon, port = (coordinator or "").rpartition(":")
     if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
         raise InputError(
-            f"coordinator = {coordinator!r}: want the address and a port of process 0, as "
+            f"coordinator = {coordinator!r}: expected the address and a port of process 0, as "
             f"10.0.0.1:1234"
         )
     return host, int(port)
 
 
-def _call_roll(host: str, port: int, processes: int, timeout: float) -> list[socket.socket]:
-    """Process 0: wait for the others, and tell all of them whether they are complete.
+def _roll_call(host: str, port: int, processes: int, timeout: float) -> list[socket.socket]:
+    """Wait, in process 0, for the others, and tell all of them whether they are complete.
 
     Returns the connections to them.
     """
     deadline = time.monotonic() + timeout
-    came: dict[int, socket.socket] = {}
+    peers: dict[int, socket.socket] = {}
     wrong = ""
     try:
-        door = _door(host, port)
+        server = _listen(host, port)
     except OSError as error:
         raise InputError(
             f"process 0 can't listen at {host}:{port}: {error.strerror or error}. Is another "
             f"process 0 started there? If not, choose another port"
         ) from error
-    with door:
-        while len(came) < processes - 1 and not wrong:
+    with server:
+        while len(peers) < processes - 1 and not wrong:
             patience = max(0.0, deadline - time.monotonic())
-            ready, _, _ = select.select([door, *came.values()], [], [], patience)
+            ready, _, _ = select.select([server, *peers.values()], [], [], patience)
             if not ready:
-                missing = sorted(set(range(1, processes)) - set(came))
+                missing = sorted(set(range(1, processes)) - set(peers))
                 wrong = f"process {_listed(missing)} of {processes} has not come in {timeout:g} s"
                 break
             # Nobody speaks twice: whoever has come and can be read from has hung up.
-            if gone := [number for number, line in came.items() if line in ready]:
-                wrong = f"process {_listed(gone)} came and has ended: see what it said"
+            if ended := [number for number, peer in peers.items() if peer in ready]:
+                wrong = f"process {_listed(ended)} came and has ended: see what it said"
                 break
-            line = door.accept()[0]
-            line.settimeout(GREETING)
-            said = _hear(line) or {}
-            number, count = said.get("process"), said.get("processes")
+            peer = server.accept()[0]
+            peer.settimeout(GREETING)
+            greeting = _receive(peer) or {}
+            number, count = greeting.get("process"), greeting.get("processes")
             if not isinstance(number, int):
-                line.close()  # somebody else's connection, such as a scan of ports
+                peer.close()  # somebody else's connection, such as a scan of ports
                 continue
-            wrong = _objection(number, count, processes, came)
-            came[len(came) + processes if wrong else number] = line
-    for line in came.values():
+            wrong = _objection(number, count, processes, peers)
+            peers[len(peers) + processes if wrong else number] = peer
+    for peer in peers.values():
         with suppress(OSError):  # it has ended since, and will be missed
-            _say(line, {"wrong": wrong})
+            _send(peer, {"wrong": wrong})
     if not wrong:
-        return list(came.values())
-    for line in came.values():
-        _hear(line)  # the others hang up first, so that the port is free at once
-        line.close()
+        return list(peers.values())
+    for peer in peers.values():
+        _receive(peer)  # the others hang up first, so that the port is free at once
+        peer.close()
     raise InputError(f"the processes can't join: {wrong}")
 
 
-def _door(host: str, port: int) -> socket.socket:
-    """Listen, as JAX will: to this machine alone, or to all."""
+def _listen(host: str, port: int) -> socket.socket:
+    """Listen at a port, as JAX will: to this machine alone, or to all."""
     if _is_loopback(host):
         return socket.create_server((host, port))
     if socket.has_dualstack_ipv6():
@@ -178,18 +175,18 @@ def _is_loopback(host: str) -> bool:
     return host == "localhost" or host.startswith("127.")
 
 
-def _objection(number: int, count: object, processes: int, came: dict[int, socket.socket]) -> str:
+def _objection(number: int, count: object, processes: int, peers: dict[int, socket.socket]) -> str:
     if count != processes:
-        return f"process {number} was told of {count} processes, and process 0 of {processes}"
-    return f"two processes have the number {number}" if number in came else ""
+        return f"process {number} expects {count} processes, and process 0 expects {processes}"
+    return f"two processes have the number {number}" if number in peers else ""
 
 
 def _answer(host: str, port: int, processes: int, process: int, timeout: float) -> socket.socket:
-    """Every other process: say who this is, and wait for the answer on the connection returned."""
+    """Say, in every other process, which one this is; return the connection once all have come."""
     deadline = time.monotonic() + timeout
     while True:
         try:
-            line = socket.create_connection((host, port), max(0.001, deadline - time.monotonic()))
+            peer = socket.create_connection((host, port), max(0.001, deadline - time.monotonic()))
             break
         except OSError as error:
             if time.monotonic() + RETRY > deadline:
@@ -198,13 +195,13 @@ def _answer(host: str, port: int, processes: int, process: int, timeout: float) 
                     f"({error.strerror or error}): is it started, and is that its address?"
                 ) from error
             time.sleep(RETRY)
-    line.settimeout(max(timeout, 1.0) + 5.0)  # process 0 may have begun to wait later
+    peer.settimeout(max(timeout, 1.0) + 5.0)  # process 0 may have begun to wait later
     with suppress(OSError):
-        _say(line, {"processes": processes, "process": process})
-    answer = _hear(line)
+        _send(peer, {"processes": processes, "process": process})
+    answer = _receive(peer)
     if answer is not None and not answer["wrong"]:
-        return line
-    line.close()
+        return peer
+    peer.close()
     if answer is None:
         raise InputError(
             f"what listens at {host}:{port} waits for no process {process}: either all have come, "
@@ -213,18 +210,18 @@ def _answer(host: str, port: int, processes: int, process: int, timeout: float) 
     raise InputError(f"the processes can't join: {answer['wrong']}")
 
 
-def _say(line: socket.socket, words: dict[str, object]) -> None:
-    line.sendall(json.dumps(words).encode() + b"\n")
+def _send(peer: socket.socket, message: dict[str, object]) -> None:
+    peer.sendall(json.dumps(message).encode() + b"\n")
 
 
-def _hear(line: socket.socket) -> dict[str, object] | None:
-    """A line of JSON, or None if there is none."""
+def _receive(peer: socket.socket) -> dict[str, object] | None:
+    """Receive a line of JSON; None if there is none."""
     try:
-        with line.makefile("rb") as file:
-            said = json.loads(file.readline(1000))
+        with peer.makefile("rb") as file:
+            message = json.loads(file.readline(1000))
     except (OSError, ValueError):
         return None
-    return said if isinstance(said, dict) else None
+    return message if isinstance(message, dict) else None
 
 
 def _listed(numbers: list[int]) -> str:

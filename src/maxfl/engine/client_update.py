@@ -1,4 +1,4 @@
-"""One client in a round: it measures the model, decides, trains, and answers, honestly or not."""
+"""One client in a round: it measures the model, decides, trains, and replies, honestly or not."""
 
 from functools import partial
 from typing import Any, NamedTuple
@@ -7,149 +7,178 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from maxfl.core.aggregators import Rule, clip_norm
-from maxfl.core.algorithm import Client, Cohort, Pytree, Server, Total, Work, descend
+from maxfl.core.aggregators import clip_update
+from maxfl.core.algorithm import (
+    Client,
+    Cohort,
+    LocalTask,
+    Pytree,
+    Server,
+    WeightedSum,
+    descend,
+)
 from maxfl.core.attacks import corrupt
 from maxfl.core.model import Params
 from maxfl.core.participation import willing
 from maxfl.core.prng import Purpose, key
-from maxfl.engine.client_state import recall
-from maxfl.engine.local import batch_gradient, client_score
-from maxfl.engine.spec import Personal, Setup, State
+from maxfl.engine.client_state import read_state
+from maxfl.engine.local import Minibatches, batch_gradient, client_score
+from maxfl.engine.state import Personal, RoundContext, State
 
 
-class Visit(NamedTuple):
-    """What comes back from one asked client.
+class ClientReply(NamedTuple):
+    """What comes back from one sampled client.
 
     Attributes:
-        total: Its weighted update and its weight (a Total), to be summed; only the weight where a
-            robust rule wants the updates one by one.
-        update: The update itself, where a robust rule wants it; else ().
+        total: Its weighted update and its weight (a WeightedSum), to be summed; only the weight
+            where an aggregator wants the updates one by one.
+        update: The update itself, where an aggregator wants it; else ().
         report: What the server sees of it beside the update.
-        memory: What it keeps.
+        client_state: What it keeps.
     """
 
     total: Any
     update: Pytree
     report: Cohort
-    memory: Pytree
+    client_state: Pytree
 
 
-def visit(
-    setup: Setup, round_: Array, state: State, losses: Any, client: Array, asked: Array
-) -> Visit:
-    """Visit one asked client, given by its place; ``losses`` are all clients', where known."""
-    spec, numbers, server = setup.spec, setup.numbers, state.server
-    who = _measure(setup, server, losses, client)
-    wants = willing(spec.rule, numbers.presence, round_, who.loss, who.requirement)
-    lies = setup.lies[who.number]
-    took_part = asked & (wants | lies if spec.attack else wants)
-    told = lie(setup, who)
-    memory = recall(state.memory, client, spec.algorithm.memory(server.params))
-    gathers = spec.robust is not Rule.MEAN
+def client_update(
+    context: RoundContext, round_: Array, state: State, losses: Any, slot: Array, reached: Array
+) -> ClientReply:
+    """Let one sampled client train and reply (ClientUpdate of McMahan et al., AISTATS 2017).
 
-    def train() -> tuple[Total, Pytree, Pytree]:
-        weight = spec.algorithm.weight(numbers.hyper, server, told)
+    Args:
+        context: What the rounds of a configuration share.
+        round_: Rounds done before.
+        state: Of the run.
+        losses: F_k(w) of all clients, where known, float32[n]; else ().
+        slot: Its slot in the data.
+        reached: Whether it was sampled and is available at all.
+    """
+    spec, hparams, server = context.spec, context.hparams, state.server
+    client = _measure(context, server, losses, slot)
+    wants = willing(
+        spec.participation, hparams.participation, round_, client.loss, client.requirement
+    )
+    is_byzantine = context.is_byzantine[client.client_id]
+    participated = reached & (wants | is_byzantine if spec.attacked else wants)
+    reported = inflate_loss(context, client)
+    client_state = read_state(state.client_states, slot, spec.algorithm.init_client(server.params))
+
+    def train() -> tuple[WeightedSum, Pytree, Pytree]:
+        weight = spec.algorithm.weight(hparams.algorithm, server, reported)
         weight = jnp.where(weight > 0, weight, 0.0)  # a client without a requirement has NaN
-        work = _work(setup, Purpose.TRAINING, round_, client)
-        update, kept = spec.algorithm.local(numbers.hyper, server, memory, told, work)
-        if spec.attack:
-            noise = key(numbers.seed, Purpose.NOISE, round_, 0 if spec.collude else who.number)
-            sent = corrupt(numbers.attack, noise, update)
-            update = jax.tree.map(lambda lie, truth: jnp.where(lies, lie, truth), sent, update)
+        task = _local_task(context, Purpose.TRAINING, round_, slot)
+        update, renewed = spec.algorithm.client_update(
+            hparams.algorithm, server, client_state, reported, task
+        )
+        if spec.attacked:
+            sender = 0 if spec.collude else client.client_id
+            noise = key(hparams.seed, Purpose.NOISE, round_, sender)
+            sent = corrupt(hparams.attack, noise, update)
+            update = jax.tree.map(
+                lambda forged, honest: jnp.where(is_byzantine, forged, honest), sent, update
+            )
         if spec.clips:
-            update = clip_norm(update, numbers.limits.clip)
-        if gathers:
-            return Total((), weight), update, kept
+            update = clip_update(update, hparams.aggregator.clip_norm)
+        if spec.gathers_updates:
+            return WeightedSum((), weight), update, renewed
         # No weight means no influence, even of an update that overflowed: 0 · ∞ is not 0.
         weighted = jax.tree.map(lambda u: jnp.where(weight > 0, weight * u, 0.0), update)
-        return Total(weighted, weight), (), kept
+        return WeightedSum(weighted, weight), (), renewed
 
-    def stay_away() -> tuple[Total, Pytree, Pytree]:
+    def stay_away() -> tuple[WeightedSum, Pytree, Pytree]:
         total, update, _ = jax.tree.map(
             lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(train)
         )
-        return total, update, memory
+        return total, update, client_state
 
-    if spec.layout.one_by_one:
-        total, update, kept = jax.lax.cond(took_part, train, stay_away)
+    if spec.layout.is_sequential:
+        total, update, renewed = jax.lax.cond(participated, train, stay_away)
     else:  # vectorised, a cond would run both, on a copy of all data for each client
-        total, update, kept = jax.tree.map(partial(jnp.where, took_part), train(), stay_away())
-    report = Cohort(who.number, took_part, told.loss, who.requirement, total.weight)
-    return Visit(total, update, report, kept)
+        total, update, renewed = jax.tree.map(
+            partial(jnp.where, participated), train(), stay_away()
+        )
+    report = Cohort(client.client_id, participated, reported.loss, client.requirement, total.weight)
+    return ClientReply(total, update, report, renewed)
 
 
-def lie(setup: Setup, who: Client) -> Client:
-    """What clients say of themselves: liars add to their losses."""
-    if not setup.spec.attack:
-        return who
-    lies, more = setup.lies[who.number], setup.numbers.attack.inflation
+def inflate_loss(context: RoundContext, client: Client) -> Client:
+    """Return what clients report of themselves: Byzantine ones add to their losses."""
+    if not context.spec.attacked:
+        return client
+    is_byzantine = context.is_byzantine[client.client_id]
+    more = context.hparams.attack.loss_inflation
 
-    def told(loss: Array) -> Array:
-        return jnp.where(lies, jnp.maximum(loss + more, 0.0), loss)
+    def reported(loss: Array) -> Array:
+        return jnp.where(is_byzantine, jnp.maximum(loss + more, 0.0), loss)
 
-    return who._replace(loss=told(who.loss), tuned_loss=told(who.tuned_loss))
+    return client._replace(
+        loss=reported(client.loss), finetuned_loss=reported(client.finetuned_loss)
+    )
 
 
-def personal_scores(setup: Setup, state: State, losses: Array, client: Array) -> Personal:
-    """How the model that one client would use does on its own data."""
-    spec, data = setup.spec, setup.data
-    params = _personal_model(setup, state, losses[client], client)
-    rows = spec.layout.rows.client
-    train = client_score(spec.model, data.decoding, data.train, rows, client, params)
-    test = client_score(spec.model, data.decoding, data.test, rows, client, params)
+def personal_scores(context: RoundContext, state: State, losses: Array, slot: Array) -> Personal:
+    """Measure the model that one client would use on its own data."""
+    params = _personal_model(context, state, losses[slot], slot)
+    chunk_size = context.spec.layout.eval_batch.client
+    train = client_score(context.train_task, chunk_size, slot, params)
+    test = client_score(context.test_task, chunk_size, slot, params)
     return Personal(train.loss, test.loss, test.accuracy)
 
 
-def _personal_model(setup: Setup, state: State, loss: Array, client: Array) -> Params:
-    """The method's personal model, or the global one, then tuned where clients tune."""
-    spec, server = setup.spec, state.server
+def _personal_model(context: RoundContext, state: State, loss: Array, slot: Array) -> Params:
+    """Return the method's personal model, or the global one, fine-tuned where clients do."""
+    spec, server = context.spec, state.server
     params = server.params
-    if spec.algorithm.personal is not None:
-        memory = recall(state.memory, client, spec.algorithm.memory(params))
-        number, rho = setup.number(client), setup.requirement[client]
-        who = Client(number, _size(setup, client), loss, loss, rho)
-        work = _work(setup, Purpose.TUNING, 0, client)
-        params = spec.algorithm.personal(setup.numbers.hyper, server, memory, who, work)
-    return _tune(setup, client, params) if spec.tunes else params
+    if spec.algorithm.personalize is not None:
+        client_state = read_state(state.client_states, slot, spec.algorithm.init_client(params))
+        client_id, rho = context.client_id(slot), context.requirement[slot]
+        client = Client(client_id, _size(context, slot), loss, loss, rho)
+        task = _local_task(context, Purpose.FINETUNING, 0, slot)
+        params = spec.algorithm.personalize(
+            context.hparams.algorithm, server, client_state, client, task
+        )
+    return _finetune(context, slot, params) if spec.finetunes else params
 
 
-def _measure(setup: Setup, server: Server, losses: Any, client: Array) -> Client:
-    """What a client finds out about the model."""
-    spec, data = setup.spec, setup.data
-    rows = spec.layout.rows.client
-    own = partial(client_score, spec.model, data.decoding, data.train, rows, client)
-    loss = losses[client] if spec.watches else own(server.params).loss
-    tuned = own(_tune(setup, client, server.params)).loss if spec.tunes else loss
-    number, rho = setup.number(client), setup.requirement[client]
-    return Client(number, _size(setup, client), loss, tuned, rho)
+def _measure(context: RoundContext, server: Server, losses: Any, slot: Array) -> Client:
+    """Return what a client finds out about the model."""
+    spec = context.spec
+    score = partial(client_score, context.train_task, spec.layout.eval_batch.client, slot)
+    loss = losses[slot] if spec.needs_all_losses else score(server.params).loss
+    finetuned = score(_finetune(context, slot, server.params)).loss if spec.finetunes else loss
+    client_id, rho = context.client_id(slot), context.requirement[slot]
+    return Client(client_id, _size(context, slot), loss, finetuned, rho)
 
 
-def _tune(setup: Setup, client: Array, params: Params) -> Params:
-    """A few steps on the client's own training data, the same minibatches every time."""
-    work = _work(setup, Purpose.TUNING, 0, client)
+def _finetune(context: RoundContext, slot: Array, params: Params) -> Params:
+    """Take a few steps on the client's own training data, the same minibatches every time."""
+    task = _local_task(context, Purpose.FINETUNING, 0, slot)
 
     def later(w: Params, r: Array, scale: Any = 1.0) -> Params:
-        return work.gradient(w, r + 1, scale)  # number 0 is for the method's own adapting
+        return task.gradient(w, r + 1, scale)  # number 0 is for the method's own adapting
 
-    return descend(params, later, setup.numbers.tuning, work.learning_rate)
+    return descend(params, later, context.hparams.finetune_steps, task.learning_rate)
 
 
-def _work(setup: Setup, purpose: Purpose, round_: Any, client: Array) -> Work:
-    spec, data, numbers = setup.spec, setup.data, setup.numbers
-    number = setup.number(client)
-    draws = key(numbers.seed, purpose, round_, number)
-    gradient = partial(
-        batch_gradient, spec.model, data.decoding, data.train, client, spec.batch_size, draws
-    )
-    if spec.masks:
-        gradient = partial(gradient, used=numbers.batch_size)
+def _local_task(context: RoundContext, purpose: Purpose, round_: Any, slot: Array) -> LocalTask:
+    """Return what a client can do with its data, as its method is told."""
+    spec, hparams = context.spec, context.hparams
+    client_id = context.client_id(slot)
+    draws = key(hparams.seed, purpose, round_, client_id)
+    minibatches = Minibatches(slot, draws, spec.batch_size)
+    if spec.masks_batches:
+        minibatches = minibatches._replace(used=hparams.batch_size)
     if spec.flip_labels and purpose is Purpose.TRAINING:
-        gradient = partial(gradient, reverse=setup.lies[number], classes=spec.classes)
-    steps = numbers.local_steps if spec.local_steps is None else spec.local_steps
-    return Work(gradient, steps, numbers.local_lr)
+        flips = context.is_byzantine[client_id]
+        minibatches = minibatches._replace(flips=flips, classes=spec.classes)
+    steps = hparams.local_steps if spec.local_steps is None else spec.local_steps
+    gradient = partial(batch_gradient, context.train_task, minibatches)
+    return LocalTask(gradient, steps, hparams.local_lr)
 
 
-def _size(setup: Setup, client: Array) -> Array:
-    offsets = setup.data.train.offsets
-    return offsets[client + 1] - offsets[client]
+def _size(context: RoundContext, slot: Array) -> Array:
+    offsets = context.data.train.offsets
+    return offsets[slot + 1] - offsets[slot]

@@ -1,4 +1,4 @@
-"""How the devices along the client axis share out clients, and put together what they found.
+"""Collectives over the client axis: devices share out clients, and gather or sum results.
 
 Between processes every exchange costs milliseconds, however small, so that all leaves of a type
 travel together. Within one they don't: packing costs a tenth of a round's time, since weights then
@@ -14,30 +14,30 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from maxfl.distributed.processes import several
+from maxfl.distributed.processes import is_distributed
 from maxfl.engine.layout import CLIENT
 
 T = TypeVar("T")
 
 
-def share_out(items: Array, turns: int, width: int) -> Array:
-    """This device's share of some items, [turns, width], padded with zeros at the end."""
+def scatter(items: Array, turns: int, width: int) -> Array:
+    """Return this device's share of some items, [turns, width], padded with zeros at the end."""
     devices = jax.lax.axis_size(CLIENT)
     padded = jnp.pad(items, (0, devices * turns * width - len(items)))
     return padded.reshape(devices, turns, width)[jax.lax.axis_index(CLIENT)]
 
 
-def gather(tree: T) -> T:
-    """Leaves [turns, width, ...] of every device to [devices · turns · width, ...], in order."""
-    if several():
+def all_gather(tree: T) -> T:
+    """Gather leaves [turns, width, ...] of every device to [devices · turns · width, ...]."""
+    if is_distributed():
         return _together(tree, 2, lambda rows: jax.lax.all_gather(rows, CLIENT, tiled=True))
     everyone = jax.lax.all_gather(tree, CLIENT)
     return jax.tree.map(lambda a: a.reshape(math.prod(a.shape[:3]), *a.shape[3:]), everyone)
 
 
-def add_up(tree: T) -> T:
-    """Sums over the devices, leaf by leaf."""
-    if not several():
+def all_sum(tree: T) -> T:
+    """Sum over the devices, leaf by leaf."""
+    if not is_distributed():
         return jax.lax.psum(tree, CLIENT)
     sums = _together(tree, 0, lambda rows: jax.lax.psum(rows, CLIENT))
     return jax.tree.map(lambda leaf: leaf[0], sums)
@@ -50,10 +50,10 @@ def _together(tree: Any, lead: int, exchange: Callable[[Array], Array]) -> Any:
         leaf.reshape(math.prod(leaf.shape[:lead]), math.prod(leaf.shape[lead:])) for leaf in leaves
     ]
     for kind in dict.fromkeys(row.dtype for row in rows):  # in the same order everywhere
-        own = [i for i, row in enumerate(rows) if row.dtype == kind]
-        ends = np.cumsum([rows[i].shape[1] for i in own])[:-1]
-        whole = exchange(jnp.concatenate([rows[i] for i in own], axis=1))
-        for i, part in zip(own, jnp.split(whole, ends, axis=1), strict=True):
+        same = [i for i, row in enumerate(rows) if row.dtype == kind]
+        ends = np.cumsum([rows[i].shape[1] for i in same])[:-1]
+        whole = exchange(jnp.concatenate([rows[i] for i in same], axis=1))
+        for i, part in zip(same, jnp.split(whole, ends, axis=1), strict=True):
             rows[i] = part
     shaped = (
         row.reshape(len(row), *leaf.shape[lead:]) for row, leaf in zip(rows, leaves, strict=True)

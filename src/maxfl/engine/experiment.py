@@ -1,6 +1,7 @@
 """What a user chose for a run: the federation, the model, the method, and all around it."""
 
 import hashlib
+from functools import lru_cache
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -8,24 +9,24 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from maxfl.core.aggregators import Robust
+from maxfl.core.aggregators import Aggregator
 from maxfl.core.algorithm import Algorithm
-from maxfl.core.attacks import Adversary
+from maxfl.core.attacks import Attack, nobody
 from maxfl.core.federation import Federation
 from maxfl.core.model import Model
-from maxfl.core.participation import Participation
-from maxfl.core.requirement import Requirement
-from maxfl.core.server_optimizers import Optimiser
-from maxfl.engine.local import decode
-from maxfl.engine.spec import Numbers
+from maxfl.core.participation import Participation, everyone
+from maxfl.core.requirement import Requirement, solo
+from maxfl.core.server_optimizers import ServerOptimizer, sgd
+from maxfl.engine.local import scale_inputs
+from maxfl.engine.state import HParams
 
 
 class Training(NamedTuple):
     """How the model is trained.
 
     Attributes:
-        rounds: T.
-        cohort: m, clients asked in a round.
+        rounds: R.
+        cohort: m, clients sampled in a round.
         local_steps: τ, SGD steps of a client in a round; a number, or one per configuration.
         batch_size: b; a number, or one per configuration. Where they differ, every minibatch is
             computed at the largest size, with the rest masked.
@@ -33,8 +34,8 @@ class Training(NamedTuple):
         server_lr: η_g; a number, or one per configuration.
         evaluate_every: Rounds between two evaluations; the untrained and the final model are
             always evaluated.
-        block: About so many rounds make one call of the compiled program; the host saves and
-            shows progress in between.
+        checkpoint_every: About so many rounds make one call of the compiled program, a block; the
+            host saves and shows progress in between.
     """
 
     rounds: int = 200
@@ -44,10 +45,15 @@ class Training(NamedTuple):
     local_lr: ArrayLike = 0.05
     server_lr: ArrayLike = 1.0
     evaluate_every: int = 5
-    block: int = 20
+    checkpoint_every: int = 20
+
+    @property
+    def evaluations(self) -> int:
+        """E: the number of evaluations, that of the untrained model included."""
+        return 1 + -(-self.rounds // self.evaluate_every)
 
 
-class Plan(NamedTuple):
+class Experiment(NamedTuple):
     """Everything that a result depends on; see ``Simulation`` for what each is."""
 
     federation: Federation
@@ -56,83 +62,118 @@ class Plan(NamedTuple):
     training: Training
     requirement: Requirement
     participation: Participation
-    optimiser: Optimiser
-    robust: Robust
-    adversary: Adversary
-    tuning: ArrayLike
+    server_optimizer: ServerOptimizer
+    aggregator: Aggregator
+    attack: Attack
+    finetune_steps: ArrayLike
     seed: ArrayLike
 
     @property
-    def numbers(self) -> Numbers:
+    def hparams(self) -> HParams:
         """What can vary within a sweep without another program, as the user gave it."""
-        return Numbers(
+        return HParams(
             self.seed,
             self.training.local_steps,
             self.training.batch_size,
             self.training.local_lr,
             self.training.server_lr,
-            self.algorithm.hyper,
-            self.participation.presence,
-            self.optimiser.rates,
-            self.robust.limits,
-            self.adversary.attack,
-            self.tuning,
+            self.algorithm.hparams,
+            self.participation.hparams,
+            self.server_optimizer.hparams,
+            self.aggregator.hparams,
+            self.attack.hparams,
+            self.finetune_steps,
         )
 
+    @property
+    def max_batch_size(self) -> int:
+        """The largest b of the sweep."""
+        return int(np.max(self.training.batch_size))
 
-def describe(plan: Plan) -> dict[str, Any]:
-    """Everything that a result depends on, as JSON can hold it.
+    def describe(self) -> dict[str, Any]:
+        """Return everything that a result depends on, as JSON can hold it.
 
-    A method and a custom requirement are known by their names and numbers, not by their code; a
-    checkpoint also knows what a custom requirement demanded.
-    """
-    rule = plan.requirement.rule
-    robust, adversary = plan.robust, plan.adversary
-    return {
-        "maxfl": version("maxfl"),
-        "jax": jax.__version__,
-        "federation": plan.federation.digest(),
-        "model": _model_digest(plan.model, plan.federation),
-        "algorithm": {"name": plan.algorithm.name, **_plain(plan.algorithm.hyper)},
-        "training": _plain(plan.training),
-        "requirement": _plain(plan.requirement._replace(rule=None))
-        | ({"rule": getattr(rule, "__qualname__", "callable")} if rule else {}),
-        "participation": {
-            "rule": str(plan.participation.rule),
-            **_plain(plan.participation.presence),
-        },
-        "optimiser": {"kind": str(plan.optimiser.kind), **_plain(plan.optimiser.rates)},
-        "robust": {"rule": str(robust.rule), "clips": robust.clips, **_plain(robust.limits)},
-        "adversary": {
-            "active": adversary.active,
-            "flip_labels": adversary.flip_labels,
-            "collude": adversary.collude,
-            **_plain(adversary.attack),
-        },
-        "tuning": _number(plan.tuning),
-        "seed": _number(plan.seed),
-    }
+        A method and a custom requirement are known by their names and numbers, not by their code; a
+        checkpoint also knows what a custom requirement demanded.
+        """
+        rule = self.requirement.rule
+        aggregator, attack = self.aggregator, self.attack
+        return {
+            "maxfl": version("maxfl"),
+            "jax": jax.__version__,
+            "federation": self.federation.digest(),
+            "model": _model_digest(self.model, self.federation),
+            "algorithm": {"name": self.algorithm.name, **_plain(self.algorithm.hparams)},
+            "training": _plain(self.training),
+            "requirement": _plain(self.requirement._replace(rule=None))
+            | ({"rule": getattr(rule, "__qualname__", "callable")} if rule else {}),
+            "participation": {
+                "rule": str(self.participation.rule),
+                **_plain(self.participation.hparams),
+            },
+            "server_optimizer": {
+                "kind": str(self.server_optimizer.kind),
+                **_plain(self.server_optimizer.hparams),
+            },
+            "aggregator": {
+                "rule": str(aggregator.rule),
+                "clips": aggregator.clips,
+                **_plain(aggregator.hparams),
+            },
+            "attack": {
+                "active": attack.active,
+                "flip_labels": attack.flip_labels,
+                "collude": attack.collude,
+                **_plain(attack.hparams),
+            },
+            "finetune_steps": _number(self.finetune_steps),
+            "seed": _number(self.seed),
+        }
+
+
+def make_experiment(
+    federation: Federation,
+    model: Model,
+    algorithm: Algorithm,
+    training: Training | None = None,
+    **options: Any,
+) -> Experiment:
+    """Return an experiment, with defaults for what is not given or None."""
+    chosen = {name: value for name, value in options.items() if value is not None}
+    defaults = {
+        "requirement": solo(), "participation": everyone(), "server_optimizer": sgd(),
+        "aggregator": Aggregator(), "attack": nobody(), "finetune_steps": 0, "seed": 0,
+    }  # fmt: skip
+    training = Training() if training is None else training
+    return Experiment(federation, model, algorithm, training, **{**defaults, **chosen})
 
 
 def _model_digest(model: Model, federation: Federation) -> str:
-    """SHA-256 of the model as compiled: its shapes and all that it computes, in both modes."""
+    """Return SHA-256 of the model as compiled: its shapes and all that it computes."""
+    x = jax.eval_shape(scale_inputs, federation.input_scaling, federation.train.x[:2])
+    return _compiled_digest(model, x.shape)
+
+
+@lru_cache
+def _compiled_digest(model: Model, shape: tuple[int, ...]) -> str:
+    """Return SHA-256 of a model on inputs of a shape, in both modes; a sweep asks many times."""
     key = jax.eval_shape(lambda: jax.random.key(0))
-    x = jax.ShapeDtypeStruct((2, *federation.train.x.shape[1:]), federation.train.x.dtype)
+    x = jax.ShapeDtypeStruct(shape, np.float32)
 
     def both(key: Any, x: Any) -> Any:
-        params, inputs = model.init(key), decode(federation.decoding, x)
-        return model.apply(params, inputs), model.apply(params, inputs, key)
+        params = model.init(key)
+        return model.apply(params, x), model.apply(params, x, key)
 
     return hashlib.sha256(jax.jit(both).lower(key, x).as_text().encode()).hexdigest()
 
 
 def _plain(fields: Any) -> dict[str, Any]:
-    """A NamedTuple of numbers and arrays as JSON can hold it; () has none."""
+    """Return a NamedTuple of numbers and arrays as JSON can hold it; () has none."""
     named = fields._asdict() if fields != () else {}
     return {name: None if value is None else _number(value) for name, value in named.items()}
 
 
 def _number(value: Any) -> Any:
-    """Numbers as JSON can hold them, which knows no infinity."""
+    """Return numbers as JSON can hold them, which knows no infinity."""
     plain = np.asarray(value).tolist()
     return str(plain) if plain == float("inf") else plain

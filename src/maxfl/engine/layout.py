@@ -13,7 +13,7 @@ SWEEP = "sweep"
 CLIENT = "client"
 
 
-class Rows(NamedTuple):
+class EvalBatch(NamedTuple):
     """Samples that go through the model at once when losses are measured.
 
     Attributes:
@@ -30,20 +30,20 @@ class Layout(NamedTuple):
 
     Attributes:
         mesh: Devices along two axes: configurations of a sweep, and clients of a round.
-        configurations_at_once: Configurations vectorised on one device; the rest follow in turn.
-        clients_at_once: Clients vectorised on one device; the rest follow in turn.
-        rows: Samples measured at once.
+        parallel_configurations: Configurations vectorised on one device; the rest follow in turn.
+        parallel_clients: Clients vectorised on one device; the rest follow in turn.
+        eval_batch: Samples measured at once.
     """
 
     mesh: jax.sharding.Mesh
-    configurations_at_once: int
-    clients_at_once: int
-    rows: Rows
+    parallel_configurations: int
+    parallel_clients: int
+    eval_batch: EvalBatch
 
     @property
-    def one_by_one(self) -> bool:
+    def is_sequential(self) -> bool:
         """Whether every device does one thing after another, nothing vectorised."""
-        return self.configurations_at_once == self.clients_at_once == 1
+        return self.parallel_configurations == self.parallel_clients == 1
 
 
 def use_all_cores() -> None:
@@ -63,13 +63,13 @@ def use_all_cores() -> None:
         ) from error
 
 
-def most_at_once(devices: list[Any]) -> int:
-    """Most clients or configurations that are vectorised on one of these devices."""
+def default_parallelism(devices: list[Any]) -> int:
+    """Return most clients or configurations that are vectorised on one of these devices."""
     return 1 if devices[0].platform == "cpu" else 1024
 
 
-def rows_at_once(sizes: ArrayLike, devices: list[Any]) -> Rows:
-    """Rows that measure clients of these sizes fastest on these devices."""
+def choose_eval_batch(sizes: ArrayLike, devices: list[Any]) -> EvalBatch:
+    """Choose how many samples at once measure clients of these sizes fastest."""
     size, count = np.unique(np.asarray(sizes), return_counts=True)
     # What starting a matrix product costs, in rows of one: an accelerator wants few, large ones.
     everyone, start = (1024, 16) if devices[0].platform == "cpu" else (4096, 1024)
@@ -77,16 +77,16 @@ def rows_at_once(sizes: ArrayLike, devices: list[Any]) -> Rows:
     def cost(rows: int) -> int:
         return int((count * -(-size // rows)).sum()) * (rows + start)
 
-    return Rows(everyone, min((16, 32, 64, 128, 256, 512), key=cost))
+    return EvalBatch(everyone, min((16, 32, 64, 128, 256, 512), key=cost))
 
 
 def layout(
     configurations: int,
     clients: int,
-    rows: Rows,
+    eval_batch: EvalBatch,
     *,
     devices: list[Any] | None = None,
-    at_once: int | None = None,
+    max_parallel: int | None = None,
     most: tuple[int, int] | None = None,
 ) -> Layout:
     """Choose a layout.
@@ -106,25 +106,25 @@ def layout(
     Args:
         configurations: Number of configurations of the sweep.
         clients: Number of clients that work at a time.
-        rows: Samples measured at once.
+        eval_batch: Samples measured at once.
         devices: By default all of JAX's.
-        at_once: Most clients or configurations vectorised on one device.
+        max_parallel: Most clients or configurations vectorised on one device.
         most: Configurations and clients that fit into its memory at once.
     """
     devices = jax.devices() if devices is None else devices
     mesh = jax.sharding.Mesh(_grid(configurations, clients, devices), (SWEEP, CLIENT))
-    at_once = most_at_once(devices) if at_once is None else at_once
+    max_parallel = default_parallelism(devices) if max_parallel is None else max_parallel
     most = (configurations, clients) if most is None else most
     return Layout(
         mesh,
-        min(at_once, configurations, most[0]),
-        min(at_once, clients, most[1]),
-        rows,
+        min(max_parallel, configurations, most[0]),
+        min(max_parallel, clients, most[1]),
+        eval_batch,
     )
 
 
 def _grid(configurations: int, clients: int, devices: list[Any]) -> Any:
-    """Devices [rows, columns]: rows share out configurations, columns clients."""
+    """Arrange devices [rows, columns]: rows share out configurations, columns clients."""
     ordered = np.array(sorted(devices, key=lambda device: (device.process_index, device.id)))
     owner = np.array([device.process_index for device in ordered])
     n = len(ordered)

@@ -1,25 +1,28 @@
-"""How much memory a run will take, predicted before it starts, so that what runs at once fits."""
+"""What a run takes of memory and disk, predicted from shapes, and what to lower."""
 
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from maxfl.core.algorithm import Algorithm
+from maxfl.core.aggregators import AggregationRule
 from maxfl.core.federation import Federation
 from maxfl.core.model import Model
-from maxfl.engine.layout import Rows
-from maxfl.engine.local import batch_gradient, decode, sample_losses
-from maxfl.engine.spec import Evaluation, Personal
+from maxfl.distributed.processes import free_bytes
+from maxfl.engine.experiment import Experiment
+from maxfl.engine.layout import SWEEP, EvalBatch, Layout
+from maxfl.engine.local import Minibatches, Task, batch_gradient, sample_losses, scale_inputs
+from maxfl.engine.state import CohortRecord, Evaluation, Personal, State
+from maxfl.utils.disk_space import explain_disk_full, format_bytes, require_space
+from maxfl.utils.errors import OutOfMemoryError
 
 ROOM = 0.7
 """Share of the free memory that predictions may fill: compilers keep more than they must."""
-
-
 SORTED = 6
-"""Copies of a gathered update that a robust rule makes at most: cleaned, in order, with weights."""
+"""Copies of a gathered update that an aggregator makes at most: cleaned, in order, with weights."""
 
 
 class Footprint(NamedTuple):
@@ -35,6 +38,11 @@ class Footprint(NamedTuple):
     configuration: int
     client: int
 
+    def of(self, layout: Layout) -> int:
+        """Return bytes of what a layout does at once."""
+        each = self.configuration + layout.parallel_clients * self.client
+        return self.data + layout.parallel_configurations * each
+
 
 class Fits(NamedTuple):
     """How many configurations, and clients of each, fit on a device at once."""
@@ -43,76 +51,182 @@ class Fits(NamedTuple):
     clients: int
 
 
-def footprint(
-    federation: Federation,
-    model: Model,
-    algorithm: Algorithm,
-    batch_size: int,
-    evaluations: int,
-    rows: Rows,
-    gathered: int,
-) -> Footprint:
-    """Predict from the shapes of everything that is computed; nothing is computed.
+class StateBytes(NamedTuple):
+    """Bytes of a configuration's state without client states, and of one client's state."""
 
-    ``gathered`` is the number of updates that a robust rule holds at a time.
+    server: int
+    client: int
+
+
+class Resources:
+    """What a run takes, predicted.
+
+    Attributes:
+        folder_bytes: In its folder, at most.
+        min_folder_bytes: In its folder, for sure.
+
+    Args:
+        footprint: Gives the memory; predicting takes time, so it is called when it is needed.
+        layouts: Of the rounds, and of training alone.
+        folder_bytes: In its folder, for sure and at most.
+        to_lower: What to change where memory is short, in words.
     """
+
+    def __init__(
+        self,
+        footprint: Callable[[], Footprint],
+        layouts: Sequence[Layout],
+        folder_bytes: tuple[int, int],
+        to_lower: Sequence[str],
+    ) -> None:
+        self._footprint, self._layouts, self._to_lower = footprint, layouts, to_lower
+        self.min_folder_bytes, self.folder_bytes = folder_bytes
+
+    @property
+    def device_bytes(self) -> int:
+        """Memory that a device will need at most."""
+        return self._footprint().of(self.largest_layout)
+
+    @property
+    def largest_layout(self) -> Layout:
+        """The one that needs more memory: of the rounds, or of training alone."""
+        return max(self._layouts, key=self._footprint().of)
+
+    def advice(self) -> str:
+        """Say what a device needs and what to lower."""
+        layout = self.largest_layout
+        configurations, clients = layout.parallel_configurations, layout.parallel_clients
+        room = free_bytes(layout.mesh.devices.flat[0])
+        parallel = max(configurations, clients)
+        lower = [f"max_parallel (--max-parallel) below {parallel}"] if parallel > 1 else []
+        lower += self._to_lower
+        return (
+            f"A device needs about {format_bytes(self.device_bytes)} of {format_bytes(room)} for "
+            f"{configurations} configuration{'s' if configurations > 1 else ''} and {clients} "
+            f"client{'s' if clients > 1 else ''} at once: lower {', or '.join(lower)}."
+        )
+
+    @contextmanager
+    def explain_shortage(self, folder: Path, remedy: str, kept: str) -> Iterator[None]:
+        """Say what to change where disk or memory is short.
+
+        Args:
+            folder: Of the run.
+            remedy: What to do where the disk is full.
+            kept: What is not lost, as a sentence.
+        """
+        with (
+            explain_disk_full(
+                folder, "the run", self.folder_bytes, f"make room.{kept} Or {remedy}"
+            ),
+            explain_out_of_memory(self.advice, kept),
+        ):
+            yield
+
+    def require_space(self, folder: Path, remedy: str) -> None:
+        """Refuse to begin what the disk can't hold."""
+        require_space(folder, self.min_folder_bytes, "the run", remedy)
+
+
+@contextmanager
+def explain_out_of_memory(advice: Callable[[], str], kept: str = "") -> Iterator[None]:
+    """Say what was predicted, and which setting to lower; ``kept`` says what is not lost."""
+    try:
+        yield
+    except (jax.errors.JaxRuntimeError, MemoryError) as error:
+        why = str(error).split("\n")[0]
+        if isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" not in why:
+            raise
+        raise OutOfMemoryError(f"out of memory ({why}). {advice()}{kept}") from error
+
+
+def footprint(experiment: Experiment, in_memory: Federation, eval_batch: EvalBatch) -> Footprint:
+    """Predict from the shapes of everything that is computed; nothing is computed."""
+    model, algorithm, training = experiment.model, experiment.algorithm, experiment.training
     key = jax.eval_shape(lambda: jax.random.key(0))
     params = jax.eval_shape(model.init, key)
-    memory = jax.eval_shape(algorithm.memory, params)
-    shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), federation.train)
+    client_state = jax.eval_shape(algorithm.init_client, params)
+    shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), in_memory.train)
     number = jax.ShapeDtypeStruct((), jnp.int32)
 
     def gradient(client: Any, key: Any, w: Any, draw: Any, train: Any) -> Any:
-        one = partial(batch_gradient, model, federation.decoding, train, client, batch_size)
-        return one(key, w, draw)
+        task = Task(model, in_memory.input_scaling, train)
+        return batch_gradient(task, Minibatches(client, key, experiment.max_batch_size), w, draw)
 
     # Clients draw different rows: nothing but the data is shared by them.
-    step = _intermediates(gradient, (number, key, params, number, shapes), own=4)
-    state = _bytes(params) + federation.seen * _bytes(memory)
-    shown = len(Evaluation._fields) + len(Personal._fields)
+    step = _intermediates(gradient, (number, key, params, number, shapes), varying=4)
+    state = _bytes(params) + in_memory.seen * _bytes(client_state)
+    measures = len(Evaluation._fields) + len(Personal._fields)
+    # An aggregator that is no sum must have all updates at once.
+    gathered = 0 if experiment.aggregator.rule is AggregationRule.MEAN else training.cohort
     return Footprint(
-        data=_bytes(federation[:2]),
+        data=_bytes(in_memory[:2]),
         configuration=4 * state
-        + SORTED * gathered * (_bytes(params) + _bytes(memory))
-        + _losses(federation, model, params, rows.everyone, own=1)
-        + 4 * shown * evaluations * federation.clients,
-        client=step + _losses(federation, model, params, rows.client, own=3) + 6 * _bytes(params),
+        + SORTED * gathered * (_bytes(params) + _bytes(client_state))
+        + _losses(in_memory, model, params, eval_batch.everyone, varying=1)
+        + 4 * measures * training.evaluations * in_memory.clients,
+        client=step
+        + _losses(in_memory, model, params, eval_batch.client, varying=3)
+        + 6 * _bytes(params),
     )
 
 
-def fits(own: Footprint, cohort: int, free: int) -> Fits:
-    """How much fits into so many bytes; at least one of each."""
-    room = ROOM * free - own.data
-    clients = max(1, min(cohort, int((room - own.configuration) // own.client)))
-    return Fits(max(1, int(room // (own.configuration + clients * own.client))), clients)
+def fits(needed: Footprint, cohort: int, free: int) -> Fits:
+    """Return how much fits into so many bytes; at least one of each."""
+    room = ROOM * free - needed.data
+    clients = max(1, min(cohort, int((room - needed.configuration) // needed.client)))
+    each = needed.configuration + clients * needed.client
+    return Fits(max(1, int(room // each)), clients)
 
 
-def _losses(federation: Federation, model: Model, params: Any, samples: int, own: int) -> int:
-    """Bytes on the way to the losses of so many samples; ``own`` of (w, x, y) are a model's own."""
+def parallel_configurations(layout: Layout, configurations: int) -> int:
+    """Return how many configurations run side by side, on all devices together."""
+    return min(configurations, layout.parallel_configurations * layout.mesh.shape[SWEEP])
+
+
+def state_bytes(state: State, configurations: int, rows: int) -> StateBytes:
+    """Count those of a state, given by its shapes, with so many rows of client states."""
+    states = state.client_states
+    server = _bytes((state.server, state.opt_state, states.slot))
+    return StateBytes(server // configurations, _bytes(states.rows) // (configurations * rows))
+
+
+def results_bytes(
+    experiment: Experiment, configurations: int, clients: int, *, personal: bool
+) -> int:
+    """Count bytes of all evaluations by so many clients, and of all cohorts."""
+    training = experiment.training
+    measures = len(Evaluation._fields) + (len(Personal._fields) if personal else 0)
+    cohorts = training.rounds * training.cohort * len(CohortRecord._fields)
+    return 4 * configurations * (training.evaluations * clients * measures + cohorts)
+
+
+def _losses(federation: Federation, model: Model, params: Any, samples: int, varying: int) -> int:
+    """Count bytes on the way to the losses of some samples; ``varying`` of (w, x, y) vary."""
     features = federation.train.x.shape[1:]
     x = jax.ShapeDtypeStruct((samples, *features), federation.train.x.dtype)
     y = jax.ShapeDtypeStruct((samples,), jnp.int32)
 
     def losses(w: Any, x: Any, y: Any) -> Any:
-        return sample_losses(model, w, decode(federation.decoding, x), y)
+        return sample_losses(model, w, scale_inputs(federation.input_scaling, x), y)
 
-    return _intermediates(losses, (params, x, y), own)
+    return _intermediates(losses, (params, x, y), varying)
 
 
-def _intermediates(function: Any, args: tuple[Any, ...], own: int) -> int:
-    """Most bytes of a function's values at a time, freed after their last use.
+def _intermediates(function: Any, args: tuple[Any, ...], varying: int) -> int:
+    """Count most bytes of a function's values at a time, freed after their last use.
 
-    Values that do not depend on the first ``own`` arguments are computed once for all, and don't
-    count. What the compiler fuses never reaches memory: an upper bound.
+    Values that do not depend on the first ``varying`` arguments are computed once for all, and
+    don't count. What the compiler fuses never reaches memory: an upper bound.
     """
     jaxpr = jax.make_jaxpr(function)(*args).jaxpr
-    counted = sum(len(jax.tree.leaves(a)) for a in args[:own])
+    counted = sum(len(jax.tree.leaves(a)) for a in args[:varying])
     return _peak(jaxpr, [i < counted for i in range(len(jaxpr.invars))])
 
 
-def _peak(jaxpr: Any, own: list[bool]) -> int:
-    """Most bytes alive at a time in a program, and in those that it calls, given whose inputs."""
-    mine = {v for v, is_own in zip(jaxpr.invars, own, strict=True) if is_own}
+def _peak(jaxpr: Any, counted: list[bool]) -> int:
+    """Count most bytes alive at a time in a program and those that it calls, of what counts."""
+    mine = {v for v, counts in zip(jaxpr.invars, counted, strict=True) if counts}
     last = {v: i for i, e in enumerate(jaxpr.eqns) for v in e.invars if not _is_literal(v)}
     last |= dict.fromkeys((v for v in jaxpr.outvars if not _is_literal(v)), len(jaxpr.eqns))
     alive: dict[Any, int] = {}
@@ -131,7 +245,7 @@ def _peak(jaxpr: Any, own: list[bool]) -> int:
 
 
 def _passed(given: list[bool], called: Any) -> list[bool]:
-    """Whose the inputs of a called program are; all the caller's, where they do not match."""
+    """Return which inputs of a called program count; all, where they do not match."""
     return given if len(given) == len(called.invars) else [True] * len(called.invars)
 
 
@@ -140,7 +254,7 @@ def _is_literal(value: Any) -> bool:
 
 
 def _flat(params: Iterable[Any]) -> list[Any]:
-    """Parameters of an operation, those in tuples too, closed programs opened."""
+    """Return the parameters of an operation, those in tuples too, closed programs opened."""
     flat = []
     for p in params:
         flat += _flat(p) if isinstance(p, tuple | list) else [getattr(p, "jaxpr", p)]
@@ -152,6 +266,6 @@ def _bytes(tree: Any) -> int:
 
 
 def _size(a: Any) -> int:
-    """Bytes of an array or its shape; random keys are small enough to count as nothing."""
+    """Count bytes of an array or its shape; random keys are small enough to count as nothing."""
     itemsize = getattr(a.dtype, "itemsize", 0) if hasattr(a, "dtype") else 0
     return int(a.size) * itemsize

@@ -1,4 +1,4 @@
-"""One round of one configuration: ask a cohort, train its clients, take the server's step."""
+"""One round of one configuration: sample a cohort, train its clients, take the server's step."""
 
 from functools import partial
 from typing import Any
@@ -7,97 +7,108 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from maxfl.core.aggregators import Rule, combine
-from maxfl.core.algorithm import Server, Total
-from maxfl.core.participation import answers, sample, willing
+from maxfl.core.aggregators import aggregate
+from maxfl.core.algorithm import Server, WeightedSum
+from maxfl.core.participation import responds, sample, willing
 from maxfl.core.prng import Purpose, key
 from maxfl.core.server_optimizers import take_step
-from maxfl.engine.client_state import remember
-from maxfl.engine.client_update import Visit, visit
-from maxfl.engine.collectives import add_up, gather, share_out
+from maxfl.engine.client_state import write_states
+from maxfl.engine.client_update import ClientReply, client_update
+from maxfl.engine.collectives import all_gather, all_sum, scatter
 from maxfl.engine.evaluation import evaluate
 from maxfl.engine.layout import CLIENT
-from maxfl.engine.spec import Asked, Setup, Spec, State
+from maxfl.engine.spec import Spec
+from maxfl.engine.state import CohortRecord, RoundContext, State
 
 
-def all_losses(setup: Setup, server: Server) -> Array:
-    """F_k(w) of all K clients, float32[K]."""
-    spec, data, rows = setup.spec, setup.data, setup.spec.layout.rows.everyone
-    score = evaluate(spec.model, data.decoding, data.train, rows, setup.owner, server.params)
-    return score.loss
+def all_losses(context: RoundContext, server: Server) -> Array:
+    """Compute F_k(w) of all K clients, float32[K]."""
+    chunk_size = context.spec.layout.eval_batch.everyone
+    return evaluate(context.train_task, chunk_size, context.owner, server.params).loss
 
 
-def watched_losses(setup: Setup, server: Server) -> Any:
-    """F_k(w) of all K clients if the participation rule needs them in every round, else ()."""
-    return all_losses(setup, server) if setup.spec.watches else ()
+def needed_losses(context: RoundContext, server: Server) -> Any:
+    """Compute F_k(w) of all K clients if the participation rule needs them in every round."""
+    return all_losses(context, server) if context.spec.needs_all_losses else ()
 
 
-def run_round(setup: Setup, round_: Array, state: State, losses: Any) -> tuple[State, Any, Asked]:
-    """Run round ``round_`` (counted from 0) from a state and its ``watched_losses``."""
-    client, sampled = _ask(setup, round_, losses)
-    state, asked = train_cohort(setup, round_, state, losses, client, sampled)
-    return state, watched_losses(setup, state.server), asked
+def run_round(
+    context: RoundContext, round_: Array, state: State, losses: Any
+) -> tuple[State, Any, CohortRecord]:
+    """Run round ``round_`` (counted from 0) from a state and its ``needed_losses``."""
+    slots, sampled = _sample_cohort(context, round_, losses)
+    state, cohort = train_cohort(context, round_, state, losses, slots, sampled)
+    return state, needed_losses(context, state.server), cohort
 
 
 def train_cohort(
-    setup: Setup, round_: Array, state: State, losses: Any, client: Array, sampled: Array
-) -> tuple[State, Asked]:
-    """Train a cohort, given by its clients' places int[m] and which of them are real, bool[m]."""
-    spec, numbers = setup.spec, setup.numbers
-    absence = key(numbers.seed, Purpose.UNAVAILABLE, round_)
-    reached = sampled & answers(absence, numbers.presence, setup.number(client))
-    seen = _visit_all(spec, partial(visit, setup, round_, state, losses), client, reached)
-    total, cohort = seen.total, seen.report
-    if spec.robust is not Rule.MEAN:
-        total = combine(spec.robust, numbers.limits, seen.update, cohort.weight)
-    direction, kept = spec.algorithm.server(numbers.hyper, state.server, total, cohort)
-    params, optimiser = take_step(
-        spec.optimiser, numbers.rates, numbers.server_lr, direction, state.server.params,
-        state.optimiser,
-    )  # fmt: skip
-    memory = remember(state.memory, client, cohort.took_part, seen.memory)
-    # Momentum, or a projection, would move what nobody worked on.
-    anybody = cohort.took_part.any()
-    server, optimiser = jax.tree.map(
-        lambda new, old: jnp.where(anybody, new, old),
-        (Server(params, kept), optimiser),
-        (state.server, state.optimiser),
+    context: RoundContext, round_: Array, state: State, losses: Any, slots: Array, sampled: Array
+) -> tuple[State, CohortRecord]:
+    """Train a cohort, given by its clients' slots int[m] and which of them are real, bool[m]."""
+    spec, hparams = context.spec, context.hparams
+    absence = key(hparams.seed, Purpose.UNAVAILABLE, round_)
+    reached = sampled & responds(absence, hparams.participation, context.client_id(slots))
+    update = partial(client_update, context, round_, state, losses)
+    replies = _update_all(spec, update, slots, reached)
+    total, cohort = replies.total, replies.report
+    if spec.gathers_updates:
+        total = aggregate(spec.aggregator, hparams.aggregator, replies.update, cohort.weight)
+    direction, server_state = spec.algorithm.server_update(
+        hparams.algorithm, state.server, total, cohort
     )
-    state = State(server, memory, optimiser)
-    return state, Asked(cohort.client, sampled, cohort.took_part, cohort.weight)
+    params, opt_state = take_step(
+        spec.server_optimizer, hparams.server_optimizer, hparams.server_lr, direction,
+        state.server.params, state.opt_state,
+    )  # fmt: skip
+    client_states = write_states(
+        state.client_states, slots, cohort.participated, replies.client_state
+    )
+    # Momentum, or a projection, would move what nobody worked on.
+    anybody = cohort.participated.any()
+    server, opt_state = jax.tree.map(
+        lambda new, old: jnp.where(anybody, new, old),
+        (Server(params, server_state), opt_state),
+        (state.server, state.opt_state),
+    )
+    state = State(server, client_states, opt_state)
+    return state, CohortRecord(cohort.client_id, sampled, cohort.participated, cohort.weight)
 
 
-def _ask(setup: Setup, round_: Array, losses: Any) -> tuple[Array, Array]:
-    """Sample the cohort: client numbers int[m], and which of them are real."""
-    spec, numbers = setup.spec, setup.numbers
+def _sample_cohort(context: RoundContext, round_: Array, losses: Any) -> tuple[Array, Array]:
+    """Sample the cohort: clients int[m], and which of them are real."""
+    spec, hparams = context.spec, context.hparams
     available = jnp.ones(spec.seen, bool)
-    if spec.watches:
-        wants = willing(spec.rule, numbers.presence, round_, losses, setup.requirement)
-        available = (wants | setup.lies if spec.attack else wants)[: spec.seen]
-    return sample(key(numbers.seed, Purpose.SAMPLING, round_), available, spec.cohort)
+    if spec.needs_all_losses:
+        wants = willing(
+            spec.participation, hparams.participation, round_, losses, context.requirement
+        )
+        available = (wants | context.is_byzantine if spec.attacked else wants)[: spec.seen]
+    return sample(key(hparams.seed, Purpose.SAMPLING, round_), available, spec.cohort)
 
 
-def _visit_all(spec: Spec, visit: partial[Visit], client: Array, asked: Array) -> Visit:
-    """Visit the cohort: this device takes its share, a few clients at once, and sums stream.
+def _update_all(
+    spec: Spec, update: partial[ClientReply], slots: Array, reached: Array
+) -> ClientReply:
+    """Let the cohort train: this device takes its share, a few at once, and sums stream.
 
     What is not summed has a leading axis m, in the order of the cohort.
     """
-    devices, width = jax.lax.axis_size(CLIENT), spec.layout.clients_at_once
+    devices, width = jax.lax.axis_size(CLIENT), spec.layout.parallel_clients
     turns = -(-spec.cohort // (devices * width))
-    # Placeholders at the end are never asked, so they take no part and cost no training.
-    own_clients, own_asked = (share_out(a, turns, width) for a in (client, asked))
+    # Placeholders at the end are never reached, so they take no part and cost no training.
+    share = scatter(slots, turns, width), scatter(reached, turns, width)
 
-    def turn(total: Total, chunk: tuple[Array, Array]) -> tuple[Total, Visit]:
-        if width == 1:  # no batch axis of one, which would hide plain matrix products
-            seen = visit(chunk[0][0], chunk[1][0])
-            sums, rest = seen.total, jax.tree.map(lambda a: a[None], seen._replace(total=()))
+    def turn(total: WeightedSum, chunk: tuple[Array, Array]) -> tuple[WeightedSum, ClientReply]:
+        if width == 1:  # no batch axis of one, which would hide plain matrix multiplications
+            reply = update(chunk[0][0], chunk[1][0])
+            sums, rest = reply.total, jax.tree.map(lambda a: a[None], reply._replace(total=()))
         else:
-            many = jax.vmap(visit)(*chunk)
+            many = jax.vmap(update)(*chunk)
             sums, rest = jax.tree.map(lambda a: a.sum(0), many.total), many._replace(total=())
         return jax.tree.map(jnp.add, total, sums), rest
 
-    shapes = jax.eval_shape(visit, own_clients[0, 0], own_asked[0, 0]).total
+    shapes = jax.eval_shape(update, share[0][0, 0], share[1][0, 0]).total
     zero = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
-    total, rest = jax.lax.scan(turn, zero, (own_clients, own_asked))
-    gathered = jax.tree.map(lambda leaf: leaf[: spec.cohort], gather(rest))
-    return gathered._replace(total=add_up(total))
+    total, rest = jax.lax.scan(turn, zero, share)
+    gathered = jax.tree.map(lambda leaf: leaf[: spec.cohort], all_gather(rest))
+    return gathered._replace(total=all_sum(total))

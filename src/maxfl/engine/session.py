@@ -1,47 +1,223 @@
-"""What is compiled in for a plan, laid out on devices."""
+"""An experiment on devices: what is compiled in, and the hyper-parameters of all configurations."""
 
+import platform
+from functools import cached_property
+from typing import Any
+
+import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from maxfl.engine.experiment import Plan
-from maxfl.engine.layout import Layout
+from maxfl.core.attacks import byzantine_clients
+from maxfl.core.federation import Federation
+from maxfl.distributed.processes import assert_same, fetch, free_bytes, is_distributed, place
+from maxfl.engine.client_state import rows_needed
+from maxfl.engine.experiment import Experiment
+from maxfl.engine.layout import (
+    SWEEP,
+    Layout,
+    choose_eval_batch,
+    default_parallelism,
+    layout,
+)
+from maxfl.engine.programs import init_state
+from maxfl.engine.resources import Footprint, fits, footprint
 from maxfl.engine.spec import SoloSpec, Spec
+from maxfl.engine.state import HParams, SoloHParams, State
+from maxfl.engine.validation import validate
+from maxfl.utils.errors import InputError, check_count
 
 
-def specs(plan: Plan, here: Layout, alone: Layout) -> tuple[Spec, SoloSpec]:
-    """Those of the rounds, and of clients that train alone."""
-    _, model, algorithm, training, _, participation, optimiser, robust, adversary, tuning, _ = plan
-    largest = int(np.max(training.batch_size))
+class Session:
+    """An experiment laid out on devices.
+
+    Attributes:
+        experiment: What the user chose, checked.
+        configurations: C.
+        spec: What shapes the program of the rounds.
+        solo_spec: What shapes the program in which clients train alone.
+        hparams: Of all configurations, repeated to a multiple of the devices.
+        is_byzantine: Who is Byzantine in each configuration, bool[C, K]; likewise.
+
+    Args:
+        experiment: What the user chose.
+        in_memory: The data that are in memory at a time; shapes will do.
+        devices: By default all of JAX's.
+        max_parallel: Most clients or configurations vectorised on one device.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        in_memory: Federation,
+        devices: list[Any] | None = None,
+        max_parallel: int | None = None,
+    ) -> None:
+        validate(experiment)
+        self.experiment, self._in_memory = experiment, in_memory
+        given = _as_arrays(experiment.hparams)
+        requirement = _as_arrays(experiment.requirement._replace(rule=None))
+        self.configurations = _count((given, requirement))
+        if max_parallel is not None:
+            check_count("max_parallel", max_parallel, least=1)
+        devices = jax.devices() if devices is None else devices
+        if not is_distributed() and any(d.process_index != jax.process_index() for d in devices):
+            raise InputError("there are several processes: call maxfl.join() in all of them first")
+        self._max_parallel = default_parallelism(devices) if max_parallel is None else max_parallel
+        self._eval_batch = choose_eval_batch(experiment.federation.train_sizes, devices)
+        rounds = self._lay_out(self.configurations, experiment.training.cohort, devices)
+        solo = self._lay_out(1, experiment.federation.clients, devices)
+        self.spec, self.solo_spec = _specs(experiment, rounds, solo)
+        self.hparams = self._widened(given)
+        self.is_byzantine = self._draw_byzantine()
+
+    def _lay_out(self, configurations: int, clients: int, devices: list[Any]) -> Layout:
+        most = None
+        if self._max_parallel > 1:  # one after another always fits; predicting only takes time
+            most = fits(self.footprint, clients, free_bytes(devices[0]))
+        return layout(
+            configurations, clients, self._eval_batch,
+            devices=devices, max_parallel=self._max_parallel, most=most,
+        )  # fmt: skip
+
+    @cached_property
+    def footprint(self) -> Footprint:
+        """Memory that the run takes, predicted from shapes."""
+        return footprint(self.experiment, self._in_memory, self._eval_batch)
+
+    @property
+    def solo_hparams(self) -> SoloHParams:
+        """What training alone depends on, leading axis C."""
+        hparams = self.hparams
+        steps = np.full(len(hparams.seed), self.experiment.requirement.steps, np.int32)
+        return SoloHParams(hparams.seed, hparams.local_lr, hparams.batch_size, steps)
+
+    def init_state(self) -> State:
+        """Compute the state before the first round."""
+        return init_state(*self._initial)
+
+    def state_shape(self) -> State:
+        """Return shapes and types of that state, computing nothing."""
+        return init_state.eval_shape(*self._initial)
+
+    @property
+    def _initial(self) -> tuple[Any, ...]:
+        spec, algorithm = self.spec, self.spec.algorithm
+        return (
+            spec.model, algorithm.init_server, algorithm.init_client, spec.server_optimizer,
+            spec.seen, rows_needed(spec.cohort, spec.seen), self.narrow(self.hparams.seed),
+        )  # fmt: skip
+
+    def replicate(self, arrays: Any) -> Any:
+        """Put arrays on every device."""
+        mesh, alike = self.spec.layout.mesh, jax.sharding.PartitionSpec()
+        return place(arrays, jax.sharding.NamedSharding(mesh, alike))
+
+    def spread(self, tree: Any) -> Any:
+        """Put arrays with a leading axis C on the devices along it, as the programs return them.
+
+        The last of them is repeated, up to a multiple of the devices.
+        """
+        mesh, each = self.spec.layout.mesh, jax.sharding.PartitionSpec(SWEEP)
+        wide = jax.tree.map(self._widen, tree)
+        return place(wide, jax.sharding.NamedSharding(mesh, each))
+
+    def fetch(self, tree: Any) -> Any:
+        """Return arrays on the devices as host arrays, in every process."""
+        return fetch(tree, self.spec.layout.mesh)
+
+    def narrow(self, tree: Any) -> Any:
+        """Return arrays with a leading axis C, without what was repeated."""
+        return jax.tree.map(lambda rows: rows[: self.configurations], tree)
+
+    def assert_same(self, description: dict[str, Any]) -> None:
+        """Refuse to go on unless every process runs what is described, on devices of one kind."""
+        mesh, *parallel = self.spec.layout
+        hardware = f"{jax.local_devices()[0].device_kind}, {platform.machine()}"
+        layout = {"devices": list(mesh.devices.shape), "parallel": parallel, "hardware": hardware}
+        assert_same({**description, "layout": layout})
+
+    def _widen(self, rows: Any) -> Any:
+        devices = self.spec.layout.mesh.shape[SWEEP]
+        width = -(-self.configurations // devices) * devices
+        if len(rows) == width:
+            return rows
+        return rows[np.minimum(np.arange(width), self.configurations - 1)]
+
+    def _widened(self, given: HParams) -> HParams:
+        def each(number: ArrayLike, dtype: Any = np.float32) -> Any:
+            return self._widen(np.broadcast_to(np.asarray(number, dtype), self.configurations))
+
+        return jax.tree.map(each, given)._replace(
+            seed=each(given.seed, np.uint32),
+            local_steps=each(given.local_steps, np.int32),
+            batch_size=each(given.batch_size, np.int32),
+            finetune_steps=each(given.finetune_steps, np.int32),
+        )
+
+    def _draw_byzantine(self) -> Any:
+        seen, clients = self.spec.seen, self.experiment.federation.clients
+        if not self.spec.attacked:
+            return np.zeros((len(self.hparams.seed), clients), bool)
+        draw = jax.vmap(byzantine_clients, (0, 0, None, None))
+        return np.asarray(draw(self.hparams.seed, self.hparams.attack.fraction, seen, clients))
+
+
+def _specs(experiment: Experiment, rounds: Layout, solo: Layout) -> tuple[Spec, SoloSpec]:
+    """Return what shapes the rounds, and training alone, on their layouts."""
+    training, aggregator, attack = experiment.training, experiment.aggregator, experiment.attack
+    largest = experiment.max_batch_size
     masks = bool(np.min(training.batch_size) < largest)
-    rounds = Spec(
-        model=model,
-        algorithm=algorithm._replace(hyper=None),
-        rule=participation.rule,
-        optimiser=optimiser.kind,
-        robust=robust.rule,
-        clips=robust.clips,
-        attack=adversary.active,
-        flip_labels=adversary.flip_labels,
-        collude=adversary.collude,
-        tunes=bool(np.any(np.asarray(tuning) > 0)),
-        classes=plan.federation.classes,
-        seen=plan.federation.seen,
+    platform = rounds.mesh.devices.flat[0].platform
+    spec = Spec(
+        model=experiment.model,
+        algorithm=experiment.algorithm._replace(hparams=None),
+        participation=experiment.participation.rule,
+        server_optimizer=experiment.server_optimizer.kind,
+        aggregator=aggregator.rule,
+        clips=aggregator.clips,
+        attacked=attack.active,
+        flip_labels=attack.flip_labels,
+        collude=attack.collude,
+        finetunes=bool(np.any(np.asarray(experiment.finetune_steps) > 0)),
+        classes=experiment.federation.classes,
+        seen=experiment.federation.seen,
         cohort=training.cohort,
-        local_steps=compiled_steps(training.local_steps, here.mesh.devices.flat[0].platform),
+        local_steps=compiled_steps(training.local_steps, platform),
         batch_size=largest,
-        masks=masks,
+        masks_batches=masks,
         period=min(training.evaluate_every, training.rounds),
-        layout=here,
+        layout=rounds,
     )
-    return rounds, SoloSpec(model, largest, masks, plan.requirement.steps, alone)
+    steps = compiled_steps(experiment.requirement.steps, platform)
+    return spec, SoloSpec(experiment.model, largest, masks, steps, solo)
 
 
-def compiled_steps(local_steps: ArrayLike, platform: str) -> int | None:
-    """τ, if it is worth a program of its own.
+def compiled_steps(steps: ArrayLike, platform: str) -> int | None:
+    """Return a number of SGD steps, if it is worth a program of its own.
 
     An accelerator asks the host after every step of a loop whether to go on, and where every
-    configuration has its own τ, keeps those that are done by copying them. A CPU loses nothing by
-    a τ that is known at run time only, and compiles once for all.
+    configuration has its own number, keeps those that are done by copying them. A CPU loses nothing
+    by a number that is known at run time only, and compiles once for all.
     """
-    steps = set(np.ravel(local_steps).tolist())
-    return steps.pop() if len(steps) == 1 and platform != "cpu" else None
+    different = set(np.ravel(steps).tolist())
+    return different.pop() if len(different) == 1 and platform != "cpu" else None
+
+
+def _as_arrays(numbers: Any) -> Any:
+    """Return every number as an array; a plain list or tuple is an array too, not a pytree."""
+
+    def is_list(value: Any) -> bool:
+        return isinstance(value, list) or (type(value) is tuple and value != ())
+
+    return jax.tree.map(np.asarray, numbers, is_leaf=is_list)
+
+
+def _count(numbers: Any) -> int:
+    """Return C, the common length of all arrays among the numbers."""
+    shapes = {np.shape(leaf) for leaf in jax.tree.leaves(numbers)} - {()}
+    if any(len(shape) != 1 for shape in shapes) or len(shapes) > 1 or (0,) in shapes:
+        raise InputError(
+            f"arrays of a sweep must be one-dimensional and of one length, not {sorted(shapes)}"
+        )
+    return shapes.pop()[0] if shapes else 1

@@ -7,37 +7,43 @@ import jax
 import numpy as np
 
 from maxfl.core.requirement import Solo
-from maxfl.distributed.processes import attached, fetch
+from maxfl.distributed.processes import explain_lost_peer, fetch
 from maxfl.engine.layout import CLIENT
-from maxfl.engine.programs import train_alone
-from maxfl.engine.spec import Data, Numbers, SoloSpec
+from maxfl.engine.programs import train_solo
+from maxfl.engine.spec import SoloSpec
+from maxfl.engine.state import Data, SoloHParams
 
 SOLO_CHUNK = 128
-"""Clients per device that train alone in one call of the program, or more if at once."""
+"""Clients per device that train alone in one call of the program, or more if in parallel."""
 
 
-def solo_results(
+def train_clients(
     spec: SoloSpec,
     data: Data,
-    numbers: Numbers,
-    c: int,
-    places: Any,
-    names: Any,
+    hparams: SoloHParams,
+    slots: Any,
+    client_ids: Any,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Solo:
-    """Solo results of the clients at some places of the data, [n], for configuration ``c``.
+    """Let the clients in some slots of the data train alone, with one configuration; [n] each.
 
     For one configuration at a time, so that the bits do not depend on what else is in the sweep;
-    chunks are of few widths, so that few programs do. ``names`` are the numbers of all clients
-    whose data are here, int32; None where they are all there are.
+    chunks are of few widths, so that few programs do.
+
+    Args:
+        spec: What is compiled in.
+        data: Of the clients.
+        hparams: Of one configuration, [1] each.
+        slots: Of those that train, int[n].
+        client_ids: Of all clients in the data, int32; None where they are all there are.
+        progress: Called with ("solo training", done, total).
     """
-    own = [a[c : c + 1] for a in (numbers.seed, numbers.local_lr, numbers.batch_size)]
-    chunks, total = [], len(places)
+    chunks, total = [], len(slots)
     width = _width(spec, len(data.train.offsets) - 1, total)
     for begin in range(0, total, width):
         chunk = np.minimum(np.arange(begin, begin + width), total - 1)
-        with attached():
-            results = train_alone(spec, data, *own, places[chunk].astype(np.int32), names)
+        with explain_lost_peer():
+            results = train_solo(spec, data, hparams, slots[chunk].astype(np.int32), client_ids)
         chunks.append(fetch(results, spec.layout.mesh))
         if progress:
             progress("solo training", min(begin + width, total), total)
@@ -45,8 +51,8 @@ def solo_results(
 
 
 def _width(spec: SoloSpec, clients: int, total: int) -> int:
-    """Clients of a chunk: as many on every device, a power of two if all fit into one."""
+    """Return the clients of a chunk: as many on every device, a power of two if all fit."""
     layout = spec.layout
     devices = layout.mesh.shape[CLIENT]
-    most = min(max(SOLO_CHUNK, layout.clients_at_once), -(-clients // devices)) * devices
+    most = min(max(SOLO_CHUNK, layout.parallel_clients), -(-clients // devices)) * devices
     return min(most, devices << (-(-total // devices) - 1).bit_length())

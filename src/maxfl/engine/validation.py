@@ -1,55 +1,57 @@
-"""Mistakes in a plan, found before any training."""
+"""Mistakes in an experiment, found before any training."""
 
 import jax
 import numpy as np
 
-from maxfl.core.aggregators import Robust, Rule
+from maxfl.core.aggregators import AggregationRule, Aggregator
 from maxfl.core.algorithm import Algorithm
-from maxfl.core.attacks import Adversary
+from maxfl.core.attacks import Attack
 from maxfl.core.federation import Federation
 from maxfl.core.model import Model
 from maxfl.core.participation import Participation
 from maxfl.core.requirement import Requirement
-from maxfl.core.server_optimizers import Optimiser
-from maxfl.engine.experiment import Plan, Training
-from maxfl.engine.local import decode
+from maxfl.core.server_optimizers import ServerOptimizer
+from maxfl.engine.experiment import Experiment, Training
+from maxfl.engine.local import scale_inputs
 from maxfl.utils.errors import InputError, check_count, check_number
 
+KINDS = {
+    "federation": (Federation, "maxfl.Federation.from_clients(train, test)"),
+    "model": (Model, "maxfl.mlp(784, (64, 30), 10)"),
+    "algorithm": (Algorithm, "maxfl.maxfl()"),
+    "training": (Training, "maxfl.Training(rounds=50)"),
+    "requirement": (Requirement, "maxfl.solo()"),
+    "participation": (Participation, "maxfl.opt_out()"),
+    "server_optimizer": (ServerOptimizer, "maxfl.server_optimizers.adam()"),
+    "aggregator": (Aggregator, "maxfl.aggregators.median()"),
+    "attack": (Attack, "maxfl.attacks.byzantine(0.1)"),
+}
+"""What the parts of an experiment are, and an example of each."""
 
-def check(plan: Plan) -> None:
-    """Refuse a plan that can't be carried out; the message says what to mend."""
-    _check_kinds(plan)
-    _check_training(plan.training, plan.federation)
-    _check_model(plan.model, plan.federation)
-    check_number("seed", plan.seed, least=0, below=2**32, whole=True)
-    check_number("tuning", plan.tuning, least=0, whole=True)
-    _check_liars(plan)
+
+def validate(experiment: Experiment) -> None:
+    """Refuse an experiment that can't be carried out; the message says what to change."""
+    _check_kinds(experiment)
+    _check_training(experiment.training, experiment.federation)
+    _check_model(experiment.model, experiment.federation)
+    check_number("seed", experiment.seed, least=0, below=2**32, whole=True)
+    check_number("finetune_steps", experiment.finetune_steps, least=0, whole=True)
+    _check_byzantine(experiment)
 
 
-def _check_kinds(plan: Plan) -> None:
+def _check_kinds(experiment: Experiment) -> None:
     """Refuse arguments of ``Simulation`` that are something else, or in another order."""
-    for value, (kind, example) in zip(
-        plan,
-        (
-            (Federation, "maxfl.Federation.from_clients(train, test)"),
-            (Model, "maxfl.mlp(784, (64, 30), 10)"),
-            (Algorithm, "maxfl.maxfl()"),
-            (Training, "maxfl.Training(rounds=50)"),
-            (Requirement, "maxfl.solo()"),
-            (Participation, "maxfl.opt_out()"),
-            (Optimiser, "maxfl.server_optimizers.adam()"),
-            (Robust, "maxfl.aggregators.median()"),
-            (Adversary, "maxfl.attacks.byzantine(0.1)"),
-        ),
-        strict=False,  # tuning and seed are numbers
-    ):
+    for name, (kind, example) in KINDS.items():
+        value = getattr(experiment, name)
         if not isinstance(value, kind):
             what = f"the {type(value).__name__} {value!r:.60}"
-            raise InputError(f"{what} stands for the {kind.__name__}: want {example} or the like")
+            raise InputError(
+                f"{what} stands for the {kind.__name__}: expected {example} or the like"
+            )
 
 
 def _check_training(training: Training, federation: Federation) -> None:
-    for name in ("rounds", "cohort", "evaluate_every", "block"):
+    for name in ("rounds", "cohort", "evaluate_every", "checkpoint_every"):
         check_count(f"training.{name}", getattr(training, name), least=1)
     for name in ("local_steps", "batch_size"):
         check_number(f"training.{name}", getattr(training, name), least=1, whole=True)
@@ -58,31 +60,31 @@ def _check_training(training: Training, federation: Federation) -> None:
     if training.cohort > federation.seen:
         raise InputError(
             f"training.cohort = {training.cohort}, but the federation has only {federation.seen} "
-            f"seen clients: ask at most that many in a round"
+            f"seen clients: sample at most that many in a round"
         )
 
 
-def _check_liars(plan: Plan) -> None:
-    """Refuse a share of liars that is nobody, and Krum with more liars than it can stand."""
-    federation, training = plan.federation, plan.training
-    robust, adversary = plan.robust, plan.adversary
-    share = np.asarray(adversary.attack.share, np.float64)
-    if adversary.active and ((share > 0) & (np.round(share * federation.seen) < 1)).any():
+def _check_byzantine(experiment: Experiment) -> None:
+    """Refuse a fraction of clients that is nobody, and Krum with more than it can stand."""
+    federation, training = experiment.federation, experiment.training
+    aggregator, attack = experiment.aggregator, experiment.attack
+    fraction = np.asarray(attack.hparams.fraction, np.float64)
+    if attack.active and ((fraction > 0) & (np.round(fraction * federation.seen) < 1)).any():
         raise InputError(
-            f"adversary.share = {share.tolist()} of {federation.seen} seen clients is nobody: "
+            f"attack.fraction = {fraction.tolist()} of {federation.seen} seen clients is nobody: "
             f"raise it, or leave it 0"
         )
-    most = np.max(robust.limits.liars)
-    if robust.rule is Rule.KRUM and 2 * most + 2 >= training.cohort:
+    most = np.max(aggregator.hparams.num_byzantine)
+    if aggregator.rule is AggregationRule.KRUM and 2 * most + 2 >= training.cohort:
         raise InputError(
-            f"server.liars = {most} with training.cohort = {training.cohort}: Krum needs a cohort "
-            f"of more than 2 · liars + 2"
+            f"server.num_byzantine = {most} with training.cohort = {training.cohort}: Krum needs a "
+            f"cohort of more than 2 · num_byzantine + 2"
         )
 
 
 def _check_model(model: Model, federation: Federation) -> None:
     """Try the model on the shapes of the data, without computing anything."""
-    x = jax.eval_shape(decode, federation.decoding, federation.train.x[:2])
+    x = jax.eval_shape(scale_inputs, federation.input_scaling, federation.train.x[:2])
     try:
         params = jax.eval_shape(model.init, jax.random.key(0))
     except (TypeError, ValueError) as error:
@@ -97,9 +99,9 @@ def _check_model(model: Model, federation: Federation) -> None:
         ) from error
     others = {str(leaf.dtype) for leaf in jax.tree.leaves(params)} - {"float32"}
     if others:
-        raise InputError(f"the model has parameters of type {', '.join(others)}; want float32")
+        raise InputError(f"the model has parameters of type {', '.join(others)}; expected float32")
     if logits.ndim != 2 or logits.shape[1] < federation.classes:
         raise InputError(
-            f"the model gives outputs of shape {list(logits.shape)} for 2 samples; want "
+            f"the model gives outputs of shape {list(logits.shape)} for 2 samples; expected "
             f"[2, {federation.classes}] or more, one logit per class"
         )

@@ -1,8 +1,10 @@
-"""MaxFL on Flower: ``MaxFL``, a strategy for the server, and mods for any client.
+"""MaxFL in real federations, on Flower: a strategy for the server and mods for its clients.
 
-``appeal_mod`` makes a ClientApp a client of MaxFL; ``secure_mod`` goes before it where the server
-is to see sums alone, and ``Privacy`` says so to the strategy. What is the server's is loaded when
-first asked for: clients need no JAX.
+Here belongs whatever speaks Flower's messages: ``MaxFL`` (the server), ``appeal_mod`` and
+``secure_mod`` (any client), ``Privacy``, the folder that a federation leaves behind, and Flower's
+processes on one machine. What a client weighs and how the server steps are those of the simulation
+and belong to ``core`` and ``algorithms``; tables and folders in general, to ``runs``; pages, to
+``report``. What the server alone needs is loaded when first asked for: clients need no JAX.
 """
 
 from typing import TYPE_CHECKING, Any

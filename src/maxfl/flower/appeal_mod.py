@@ -16,15 +16,34 @@ from maxfl.flower import keys
 from maxfl.utils.errors import InputError
 
 Loss = Callable[[Message, Context], float]
-"""``loss(message, context)``: F_k of the model in ``message.content``, on the client's own data."""
+"""``loss(message, context)``: F_k of the model in ``message.content``, on the client's data."""
 
 
-class _Measure(NamedTuple):
-    """A loss and what it must stay below; ``name`` is that of ρ_k in the client's state."""
+class _Criterion(NamedTuple):
+    """A loss and what it must stay below.
 
-    name: str
+    Attributes:
+        loss_key: Metric by which the loss is sent, where losses are collected.
+        requirement_key: Metric by which ρ_k is sent, and its name in the client's state.
+        loss_fn: Measures the loss.
+        requirement: ρ_k, or what computes it.
+    """
+
+    loss_key: str
+    requirement_key: str
     loss_fn: Loss
     requirement: float | Loss
+
+
+class _Measurement(NamedTuple):
+    """F_k(w) and ρ_k."""
+
+    loss: float
+    requirement: float
+
+    @property
+    def satisfied(self) -> bool:
+        return bool(appeal.satisfied(self.loss, self.requirement))
 
 
 def appeal_mod(
@@ -33,18 +52,22 @@ def appeal_mod(
     *,
     held_out: tuple[Loss, float | Loss] | None = None,
 ) -> Mod:
-    """A mod that makes a ClientApp a client of MaxFL: ``ClientApp(mods=[appeal_mod(...)])``.
+    """Return a mod that makes an app a client of MaxFL: ``ClientApp(mods=[appeal_mod(...)])``.
 
     Args:
         loss_fn: Mean loss of the incoming model over the client's training data.
         requirement: ρ_k: a number, or ``requirement(message, context)``, called once per client and
             run, such as one that trains a model alone and returns its loss.
-        held_out: The same two for data kept from training, by which a client judges the model when
-            it is evaluated; without it, training data serve for that too. Weights and declining
-            are by training data in any case, as in the paper.
+        held_out: A loss and a requirement for data kept from training, by which a client judges the
+            model when it is evaluated; without it, training data serve for that too. Weights and
+            declining are by training data in any case, as in the paper.
     """
-    train = _Measure(keys.REQUIREMENT, *_checked(loss_fn, requirement))
-    test = None if held_out is None else _Measure(keys.TEST_REQUIREMENT, *_checked(*held_out))
+    _check_functions(loss_fn, requirement)
+    train = _Criterion(keys.LOSS, keys.REQUIREMENT, loss_fn, requirement)
+    test = None
+    if held_out is not None:
+        _check_functions(*held_out)
+        test = _Criterion(keys.TEST_LOSS, keys.TEST_REQUIREMENT, *held_out)
 
     def mod(message: Message, context: Context, app: ClientAppCallable) -> Message:
         kind = message.metadata.message_type
@@ -52,104 +75,124 @@ def appeal_mod(
             return app(message, context)
         if keys.SECURE in message.content.config_records:
             raise InputError(
-                "the server wants secure aggregation, for which this client has no mod: "
+                "the server asks for secure aggregation, for which this client has no mod: "
                 "ClientApp(mods=[secure_mod, appeal_mod(...)])"
             )
-        config = next(iter(message.content.config_records.values()), ConfigRecord())
-        training, reveal = kind == MessageType.TRAIN, bool(config.get(keys.REVEAL, False))
-        judge = train if training or test is None else test
-        loss, bar = _measured(judge, message, context)
-        satisfied = bool(appeal.appealing(loss, bar))
-        if training and config.get(keys.MAY_DECLINE, False) and not satisfied:
-            reason = "by its training data, the model does not meet its requirement"
-            return Message(Error(keys.DECLINED, reason), reply_to=message)
-        known = {judge.name: (loss, bar)}
-        more = _revealed(train, test, known, message, context) if reveal else {}
-        reply = app(message, context)
-        if reply.has_error():
-            return reply
-        metrics = _metrics(reply.content)
-        metrics[keys.APPEAL] = int(satisfied)
-        if training:
-            temperature: Any = config.get(keys.TEMPERATURE, 1.0)
-            metrics[keys.WEIGHT] = float(appeal.weight(loss, bar, temperature))
-        else:
-            metrics[keys.HELD_OUT] = int(judge is test)
-        for name, value in more.items():
-            metrics[name] = value
-        return reply
+        if kind == MessageType.TRAIN:
+            return _train(train, message, context, app)
+        return _evaluate(train, test, message, context, app)
 
     return mod
 
 
-def _checked(loss_fn: Loss, requirement: float | Loss) -> tuple[Loss, float | Loss]:
+def _train(
+    criterion: _Criterion, message: Message, context: Context, app: ClientAppCallable
+) -> Message:
+    """Let the app train and add the weight to its reply, or decline for it."""
+    config = _config(message)
+    measured = _measure(criterion, message, context)
+    if config.get(keys.MAY_DECLINE, False) and not measured.satisfied:
+        reason = "by its training data, the model does not meet its requirement"
+        return Message(Error(keys.DECLINED, reason), reply_to=message)
+    losses: dict[str, float] = {}
+    if config.get(keys.COLLECT_LOSSES, False):
+        losses = _losses(criterion, measured) | _client_id(context)
+    reply = app(message, context)
+    if reply.has_error():
+        return reply
+    temperature: Any = config.get(keys.TEMPERATURE, 1.0)
+    weight = float(appeal.weight(measured.loss, measured.requirement, temperature))
+    _add_metrics(reply, {keys.SATISFIED: int(measured.satisfied), keys.WEIGHT: weight, **losses})
+    return reply
+
+
+def _evaluate(
+    train: _Criterion,
+    test: _Criterion | None,
+    message: Message,
+    context: Context,
+    app: ClientAppCallable,
+) -> Message:
+    """Let the app evaluate, and add to its reply whether the client is satisfied."""
+    criterion = train if test is None else test
+    measured = _measure(criterion, message, context)
+    losses: dict[str, float] = {}
+    if _config(message).get(keys.COLLECT_LOSSES, False):
+        if criterion is test:
+            losses = _losses(train, _measure(train, message, context))
+        losses |= _losses(criterion, measured) | _client_id(context)
+    reply = app(message, context)
+    if reply.has_error():
+        return reply
+    satisfied, held_out = int(measured.satisfied), int(criterion is test)
+    _add_metrics(reply, {keys.SATISFIED: satisfied, keys.HELD_OUT: held_out, **losses})
+    return reply
+
+
+def _check_functions(loss_fn: Loss, requirement: float | Loss) -> None:
     if not callable(loss_fn):
-        raise InputError(f"appeal_mod(loss_fn, ...): loss_fn is {loss_fn!r}; want a function")
+        raise InputError(f"appeal_mod(loss_fn, ...): loss_fn is {loss_fn!r}; expected a function")
     if callable(requirement):
-        return loss_fn, requirement
+        return
     if not isinstance(requirement, int | float) or not math.isfinite(requirement):
         raise InputError(
             f"appeal_mod(..., requirement): {requirement!r} is neither a finite number nor a "
             f"function"
         )
-    return loss_fn, requirement
 
 
-def _measured(own: _Measure, message: Message, context: Context) -> tuple[float, float]:
-    """F_k(w) and ρ_k."""
-    bar = _requirement(own, message, context)
-    return _called("loss", own.loss_fn, message, context), bar
+def _config(message: Message) -> ConfigRecord:
+    return next(iter(message.content.config_records.values()), ConfigRecord())
 
 
-def _requirement(own: _Measure, message: Message, context: Context) -> float:
-    """ρ_k, from the client's own state after the first time."""
-    known = context.state.get(keys.STATE)
-    if isinstance(known, MetricRecord) and own.name in known:
-        return float(known[own.name])  # type: ignore[arg-type]
-    wanted = own.requirement
-    bar = _called("requirement", wanted, message, context) if callable(wanted) else float(wanted)
-    if not math.isfinite(bar):
-        raise InputError(f"the requirement of this client came out as {bar}: want a finite loss")
-    if not isinstance(known, MetricRecord):
-        known = context.state[keys.STATE] = MetricRecord()
-    known[own.name] = bar
-    return bar
+def _measure(criterion: _Criterion, message: Message, context: Context) -> _Measurement:
+    requirement = _requirement(criterion, message, context)
+    return _Measurement(_call("loss", criterion.loss_fn, message, context), requirement)
 
 
-def _called(name: str, function: Loss, message: Message, context: Context) -> float:
-    """What a function of the user's gives; if it fails, its client's log says so first."""
+def _requirement(criterion: _Criterion, message: Message, context: Context) -> float:
+    """Return ρ_k, from the client's state after the first time."""
+    state = context.state.get(keys.STATE)
+    if isinstance(state, MetricRecord) and criterion.requirement_key in state:
+        return float(state[criterion.requirement_key])  # type: ignore[arg-type]
+    given = criterion.requirement
+    value = _call("requirement", given, message, context) if callable(given) else float(given)
+    if not math.isfinite(value):
+        raise InputError(
+            f"the requirement of this client came out as {value}: expected a finite loss"
+        )
+    if not isinstance(state, MetricRecord):
+        state = context.state[keys.STATE] = MetricRecord()
+    state[criterion.requirement_key] = value
+    return value
+
+
+def _call(name: str, function: Loss, message: Message, context: Context) -> float:
+    """Call a function of the user's; if it fails, its client's log says so first."""
     try:
         return float(function(message, context))
     except Exception as error:
         raise InputError(
             f"the {name} function that this client gave to appeal_mod raised "
-            f"{type(error).__name__}: {error}. Mend it in the client's app"
+            f"{type(error).__name__}: {error}. Fix it in the client's app"
         ) from error
 
 
-def _revealed(
-    train: _Measure,
-    test: _Measure | None,
-    known: dict[str, tuple[float, float]],
-    message: Message,
-    context: Context,
-) -> dict[str, float]:
-    """Losses and requirements, for an operator who asks; ``known`` are measured already."""
-    training = message.metadata.message_type == MessageType.TRAIN
-    told: dict[str, float] = {}
-    for own, name in ((train, keys.LOSS), (test, keys.TEST_LOSS)):
-        if own is not None and (own is train or not training):
-            there = own.name in known
-            told[name], told[own.name] = (
-                known[own.name] if there else _measured(own, message, context)
-            )
+def _losses(criterion: _Criterion, measured: _Measurement) -> dict[str, float]:
+    """Return loss and requirement as metrics, for an operator who collects them."""
+    return {criterion.loss_key: measured.loss, criterion.requirement_key: measured.requirement}
+
+
+def _client_id(context: Context) -> dict[str, float]:
     number = context.node_config.get(keys.PARTITION)
-    return told | ({keys.PARTITION: number} if isinstance(number, int) else {})
+    return {keys.PARTITION: number} if isinstance(number, int) else {}
 
 
-def _metrics(content: RecordDict) -> MetricRecord:
-    """The reply's metrics; Flower's strategies want exactly one such record."""
-    for record in content.metric_records.values():
-        return record
-    content["metrics"] = MetricRecord()
-    return content.metric_records["metrics"]
+def _add_metrics(reply: Message, metrics: dict[str, float]) -> None:
+    """Add to the reply's metrics; Flower's strategies expect exactly one such record."""
+    content: RecordDict = reply.content
+    if not content.metric_records:
+        content["metrics"] = MetricRecord()
+    record = next(iter(content.metric_records.values()))
+    for name, value in metrics.items():
+        record[name] = value

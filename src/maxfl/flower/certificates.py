@@ -1,6 +1,6 @@
 """Certificates and keys for a federation on one machine: made anew, for days, not for years.
 
-A federation over a network has certificates of its own; these are for trying and testing.
+A federation over a network needs others; these are for trying and testing.
 """
 
 import datetime
@@ -32,7 +32,7 @@ class NodeKey(NamedTuple):
 
 
 def make_certificates(folder: Path, host: str) -> Certificates:
-    """An authority, and a certificate of a server at an IP address, signed by it."""
+    """Make an authority, and a certificate of a server at an IP address, signed by it."""
     folder.mkdir(parents=True)
     root_key, server_key = (ec.generate_private_key(ec.SECP384R1()) for _ in range(2))
     root_name = _name("maxfl, for this run alone")
@@ -54,27 +54,27 @@ def make_certificates(folder: Path, host: str) -> Certificates:
         )
         .sign(root_key, hashes.SHA384())
     )
-    found = Certificates(folder / "ca.crt", folder / "server.pem", folder / "server.key")
+    paths = Certificates(folder / "ca.crt", folder / "server.pem", folder / "server.key")
     pem = serialization.Encoding.PEM
-    _write(found.authority, root.public_bytes(pem))
-    _write(found.server, server.public_bytes(pem))
+    _write(paths.authority, root.public_bytes(pem))
+    _write(paths.server, server.public_bytes(pem))
     plain = serialization.NoEncryption()
-    _write(found.key, server_key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
-    return found
+    _write(paths.key, server_key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
+    return paths
 
 
 def make_node_key(folder: Path, name: str) -> NodeKey:
-    """A pair of keys by which a node is known."""
+    """Make a pair of keys by which a node is known."""
     key = ec.generate_private_key(ec.SECP384R1())
-    found = NodeKey(folder / name, folder / f"{name}.pub")
-    _write(found.private, key.private_bytes(
+    paths = NodeKey(folder / name, folder / f"{name}.pub")
+    _write(paths.private, key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH,
         serialization.NoEncryption(),
     ))  # fmt: skip
-    _write(found.public, key.public_key().public_bytes(
+    _write(paths.public, key.public_key().public_bytes(
         serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
     ))  # fmt: skip
-    return found
+    return paths
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -1,100 +1,137 @@
 """What an operator chose for a federation: checked, and as plain data."""
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from maxfl.algorithms import fedavg, maxfl
-from maxfl.core.aggregators import Robust, Rule
+from maxfl.core.aggregators import AggregationRule, Aggregator
 from maxfl.core.algorithm import Algorithm
-from maxfl.flower import privacy
-from maxfl.flower.privacy import Privacy
+from maxfl.flower.privacy import Privacy, validate_privacy
 from maxfl.utils.errors import InputError, check_number
 
+RENAMED = {
+    "floor": "min_participants",
+    "least_replies": "min_replies",
+    "largest_norm": "max_update_norm",
+    "robust": "aggregator",
+    "observe": "observe_only",
+    "reveal": "collect_losses",
+}
+"""Arguments of version 0.1, and what they are called now."""
 
-class Choices(NamedTuple):
+
+class StrategyConfig(NamedTuple):
     """The settings of ``maxfl.flower.MaxFL``, which says what each of them is."""
 
     temperature: float
     epsilon: float
     server_lr: float
     decline_after: int | None
-    floor: int
-    least_replies: int
-    largest_norm: float
-    robust: Robust
-    observe: bool
-    reveal: bool
+    min_participants: int
+    min_replies: int
+    max_update_norm: float
+    aggregator: Aggregator
+    observe_only: bool
+    collect_losses: bool
     privacy: Privacy | None
 
     @property
     def algorithm(self) -> Algorithm:
-        """Whose step the server takes."""
-        return fedavg() if self.observe else maxfl(self.temperature, self.epsilon)
+        """The algorithm whose step the server takes."""
+        return fedavg() if self.observe_only else maxfl(self.temperature, self.epsilon)
 
     @property
-    def lets_decline(self) -> bool:
+    def may_decline(self) -> bool:
         """Whether clients may stay away at all."""
-        return self.decline_after is not None and not self.observe
+        return self.decline_after is not None and not self.observe_only
 
     @property
     def private(self) -> bool:
         """Whether results are differentially private."""
         return self.privacy is not None and self.privacy.private
 
+    @property
+    def is_plain_mean(self) -> bool:
+        """Whether updates are averaged as they are."""
+        return self.aggregator.rule is AggregationRule.MEAN and not self.aggregator.clips
 
-def check(own: Choices, fraction_evaluate: float) -> None:
-    """Refuse what makes no sense, alone or together."""
-    for name, given, kind in (("robust", own.robust, Robust), ("privacy", own.privacy, Privacy)):
-        if given is not None and not isinstance(given, kind):
-            raise InputError(f"{name} = {given!r}: want a {kind.__module__}.{kind.__name__}")
-    maxfl(own.temperature, own.epsilon)  # checks both
-    check_number("server_lr", own.server_lr, above=0)
-    check_number("floor", own.floor, least=0, whole=True)
-    check_number("least_replies", own.least_replies, least=1, whole=True)
-    check_number("largest_norm", own.largest_norm, above=0)
-    if own.decline_after is not None:
-        check_number("decline_after", own.decline_after, least=0, whole=True)
-    robust = own.robust.rule is not Rule.MEAN or own.robust.clips
-    if own.observe and robust:
-        raise InputError("observe=True trains as FedAvg does: robust= has no effect, drop it")
-    if own.privacy is None:
-        return
-    privacy.check(own.privacy)
-    wrong = {
-        "reveal=True": own.reveal,
-        "observe=True": own.observe,
-        "robust=": robust,
+
+def refuse_renamed(arguments: Iterable[str]) -> None:
+    """Refuse arguments of version 0.1 with their new names."""
+    if old := [name for name in arguments if name in RENAMED]:
+        new = "; ".join(f"{name}= is called {RENAMED[name]}= now" for name in old)
+        raise InputError(f"maxfl.flower.MaxFL: {new}")
+
+
+def validate(config: StrategyConfig, fraction_evaluate: float) -> None:
+    """Refuse settings that make no sense, alone or together."""
+    if not isinstance(config.aggregator, Aggregator):
+        raise InputError(
+            f"aggregator = {config.aggregator!r}: expected one of maxfl.aggregators, such as "
+            f"maxfl.aggregators.median()"
+        )
+    if config.privacy is not None and not isinstance(config.privacy, Privacy):
+        raise InputError(f"privacy = {config.privacy!r}: expected a maxfl.flower.Privacy")
+    maxfl(config.temperature, config.epsilon)  # checks both
+    check_number("server_lr", config.server_lr, above=0)
+    check_number("min_participants", config.min_participants, least=0, whole=True)
+    check_number("min_replies", config.min_replies, least=1, whole=True)
+    check_number("max_update_norm", config.max_update_norm, above=0)
+    if config.decline_after is not None:
+        check_number("decline_after", config.decline_after, least=0, whole=True)
+    if config.observe_only and not config.is_plain_mean:
+        raise InputError(
+            "observe_only=True trains as FedAvg does: aggregator= has no effect, leave it out"
+        )
+    if config.privacy is not None:
+        validate_privacy(config.privacy)
+        _refuse_with_privacy(config, fraction_evaluate)
+
+
+def _refuse_with_privacy(config: StrategyConfig, fraction_evaluate: float) -> None:
+    """Refuse settings by which the server would learn more than sums."""
+    revealing = {
+        "collect_losses=True": config.collect_losses,
+        "observe_only=True": config.observe_only,
+        "aggregator=": not config.is_plain_mean,
         "fraction_evaluate above 0 (set fraction_evaluate=0)": fraction_evaluate > 0,
     }
-    if found := [name for name, there in wrong.items() if there]:
+    if chosen := [name for name, is_chosen in revealing.items() if is_chosen]:
         raise InputError(
-            f"privacy can't be had together with {', '.join(found)}: the server would learn more "
+            f"privacy can't be had together with {', '.join(chosen)}: the server would learn more "
             f"of single clients than the sums"
         )
 
 
-def describe(own: Choices, rounds: int, fraction_train: float, examples: str) -> dict[str, Any]:
-    """The settings under the names that a simulation has for them."""
-    algorithm, robust = own.algorithm, own.robust
-    numbers = {} if own.observe else {k: float(v) for k, v in algorithm.hyper._asdict().items()}
+def describe(
+    config: StrategyConfig, rounds: int, fraction_train: float, examples_key: str
+) -> dict[str, Any]:
+    """Return the settings under the names that a simulation has for them."""
+    algorithm, aggregator = config.algorithm, config.aggregator
+    hparams = {} if config.observe_only else _floats(algorithm.hparams)
     return {
-        "algorithm": {"name": algorithm.name, **numbers},
-        "training": {"rounds": rounds, "server_lr": own.server_lr},
+        "algorithm": {"name": algorithm.name, **hparams},
+        "training": {"rounds": rounds, "server_lr": config.server_lr},
         "requirement": {"kind": "clients"},
         "participation": {
-            "rule": "decline" if own.lets_decline else "everyone",
-            "start": own.decline_after,
-            "floor": own.floor,
+            "rule": "decline" if config.may_decline else "everyone",
+            "start_round": config.decline_after,
+            "min_participants": config.min_participants,
         },
         "replies": {
-            "least": own.least_replies,
-            "examples": examples,
-            "largest_norm": own.largest_norm,
+            "min_replies": config.min_replies,
+            "examples": examples_key,
+            "max_update_norm": config.max_update_norm,
         },
         "server": {
-            "rule": robust.rule.value,
-            "clips": robust.clips,
-            **{k: float(v) for k, v in robust.limits._asdict().items()},
+            "aggregator": aggregator.rule.value,
+            "clips": aggregator.clips,
+            **_floats(aggregator.hparams),
         },
-        "privacy": None if own.privacy is None else own.privacy._asdict(),
-        "flower": {"fraction_train": fraction_train, "reveal": own.reveal},
+        "privacy": None if config.privacy is None else config.privacy._asdict(),
+        "flower": {"fraction_train": fraction_train, "collect_losses": config.collect_losses},
     }
+
+
+def _floats(hparams: Any) -> dict[str, float]:
+    return {name: float(value) for name, value in hparams._asdict().items()}

@@ -1,4 +1,4 @@
-"""What clients say of a model when it is evaluated, heard one by one."""
+"""Replies to an evaluation: what each client says of the model, checked one by one."""
 
 import math
 from collections import Counter
@@ -8,58 +8,68 @@ from typing import NamedTuple
 from flwr.app import Message, MetricRecord
 
 from maxfl.flower import keys
-from maxfl.flower.replies import MOST_EXAMPLES
-from maxfl.flower.round_log import Evaluated, Event, Opinion
+from maxfl.flower.replies import MAX_EXAMPLES
+from maxfl.flower.round_log import ClientEvaluation, Event, RoundEvaluation
 
 
-class Names(NamedTuple):
+class MetricNames(NamedTuple):
     """What the clients' apps call their test accuracy, and the number of their samples."""
 
     accuracy: str
     examples: str
 
 
-class Heard(NamedTuple):
-    """Opinions that count, the replies they came in, and what is wrong with the others."""
+class EvaluationReplies(NamedTuple):
+    """A round's replies to an evaluation.
 
-    opinions: list[Opinion]
-    replies: list[Message]
+    Attributes:
+        evaluations: Those that count.
+        messages: The messages they came in.
+        events: What is wrong with the others.
+    """
+
+    evaluations: list[ClientEvaluation]
+    messages: list[Message]
     events: list[Event]
 
 
-def hear(replies: Iterable[Message], asked: Sequence[int], names: Names) -> Heard:
-    """Sort the replies to an evaluation of those who were asked."""
-    good: list[tuple[Opinion, Message]] = []
+def read_evaluations(
+    replies: Iterable[Message], sampled: Sequence[int], names: MetricNames
+) -> EvaluationReplies:
+    """Sort the replies of the nodes that were asked for an evaluation."""
+    good: list[tuple[ClientEvaluation, Message]] = []
     events: list[Event] = []
-    silent = set(asked)
-    for reply in sorted(replies, key=lambda own: own.metadata.src_node_id):
+    silent = set(sampled)
+    for reply in sorted(replies, key=lambda message: message.metadata.src_node_id):
         node = reply.metadata.src_node_id
         silent.discard(node)
         if reply.has_error():
             events.append(Event.of(node, "failed", f"evaluation: {reply.error.reason}"))
             continue
-        own = opinion_of(reply, names)
-        if isinstance(own, str):
-            events.append(Event.of(node, "rejected", f"evaluation: {own}"))
+        evaluation = _read_evaluation(reply, names)
+        if isinstance(evaluation, str):
+            events.append(Event.of(node, "rejected", f"evaluation: {evaluation}"))
         else:
-            good.append((own, reply))
-    alike = {id(reply) for reply in most_alike([reply for _, reply in good])}
-    events += [Event.of(own.node, "rejected", "evaluation: other metrics than most")
-               for own, reply in good if id(reply) not in alike]  # fmt: skip
+            good.append((evaluation, reply))
+    common = {id(reply) for reply in with_common_metrics([reply for _, reply in good])}
+    events += [Event.of(evaluation.node, "rejected", "evaluation: other metrics than most")
+               for evaluation, reply in good if id(reply) not in common]  # fmt: skip
     events += [Event.of(node, "failed", "evaluation: no answer in time") for node in sorted(silent)]
-    kept = [(own, reply) for own, reply in good if id(reply) in alike]
-    return Heard([own for own, _ in kept], [reply for _, reply in kept], events)
+    counted = [(evaluation, reply) for evaluation, reply in good if id(reply) in common]
+    return EvaluationReplies(
+        [evaluation for evaluation, _ in counted], [reply for _, reply in counted], events
+    )
 
 
-def most_alike(replies: Sequence[Message]) -> list[Message]:
-    """Those replies that have the metrics that most have; Flower averages no others."""
-    shapes = [_shape(reply) for reply in replies]
-    common = Counter(shapes).most_common(1)
-    return [r for r, shape in zip(replies, shapes, strict=True) if shape == common[0][0]]
+def with_common_metrics(replies: Sequence[Message]) -> list[Message]:
+    """Return those replies that have the metrics that most have; Flower averages no others."""
+    signatures = [_metric_signature(reply) for reply in replies]
+    common = Counter(signatures).most_common(1)
+    return [r for r, metrics in zip(replies, signatures, strict=True) if metrics == common[0][0]]
 
 
-def _shape(reply: Message) -> frozenset[tuple[str, str, int]]:
-    """Which metrics a reply has: record, name, and length of a list, 0 for a number."""
+def _metric_signature(reply: Message) -> frozenset[tuple[str, str, int]]:
+    """Return which metrics a reply has: record, name, and length of a list, 0 for a number."""
     return frozenset(
         (record, name, len(value) if isinstance(value, list) else 0)
         for record, metrics in reply.content.metric_records.items()
@@ -67,32 +77,38 @@ def _shape(reply: Message) -> frozenset[tuple[str, str, int]]:
     )
 
 
-def opinion_of(reply: Message, names: Names) -> Opinion | str:
-    """What a reply to an evaluation says, or why it says nothing."""
+def _read_evaluation(reply: Message, names: MetricNames) -> ClientEvaluation | str:
+    """Return what a reply to an evaluation says, or why it does not count."""
     records = list(reply.content.metric_records.values())
     if len(records) != 1:
-        return f"{len(records)} metric records; want one"
+        return f"{len(records)} metric records; expected one"
     metrics = records[0]
-    if metrics.get(keys.APPEAL) not in (0, 1):
-        return f"{keys.APPEAL} is {metrics.get(keys.APPEAL)!r}; want 0 or 1"
-    if not 0 < _number(metrics, names.examples) < MOST_EXAMPLES:
-        return f"{names.examples} is {metrics.get(names.examples)!r}; want a number above 0"
+    if problem := _wrong_metrics(metrics, names):
+        return problem
+    client_id = _number(metrics, keys.PARTITION)
+    return ClientEvaluation(
+        node=reply.metadata.src_node_id,
+        client_id=-1 if math.isnan(client_id) else int(client_id),
+        satisfied=bool(metrics[keys.SATISFIED]),
+        held_out=bool(metrics.get(keys.HELD_OUT, 0)),
+        accuracy=_number(metrics, names.accuracy),
+        examples=_number(metrics, names.examples),
+        loss=_number(metrics, keys.LOSS),
+        requirement=_number(metrics, keys.REQUIREMENT),
+        test_loss=_number(metrics, keys.TEST_LOSS),
+        test_requirement=_number(metrics, keys.TEST_REQUIREMENT),
+    )
+
+
+def _wrong_metrics(metrics: MetricRecord, names: MetricNames) -> str:
+    """Return what is wrong with the metrics of a reply, "" if nothing is."""
+    if metrics.get(keys.SATISFIED) not in (0, 1):
+        return f"{keys.SATISFIED} is {metrics.get(keys.SATISFIED)!r}; expected 0 or 1"
+    if not 0 < _number(metrics, names.examples) < MAX_EXAMPLES:
+        return f"{names.examples} is {metrics.get(names.examples)!r}; expected a number above 0"
     bad = [name for name, value in metrics.items()
            if isinstance(value, float) and not math.isfinite(value)]  # fmt: skip
-    if bad:
-        return f"{', '.join(bad[:3])} is not finite"
-    name = _number(metrics, keys.PARTITION)
-    return Opinion(
-        reply.metadata.src_node_id,
-        -1 if math.isnan(name) else int(name),
-        bool(metrics[keys.APPEAL]),
-        bool(metrics.get(keys.HELD_OUT, 0)),
-        *(
-            _number(metrics, key)
-            for key in (*names, keys.LOSS, keys.REQUIREMENT, keys.TEST_LOSS,
-                        keys.TEST_REQUIREMENT)
-        ),
-    )  # fmt: skip
+    return f"{', '.join(bad[:3])} is not finite" if bad else ""
 
 
 def _number(metrics: MetricRecord, key: str) -> float:
@@ -100,14 +116,17 @@ def _number(metrics: MetricRecord, key: str) -> float:
     return float(value) if isinstance(value, int | float) else math.nan
 
 
-def evaluated(opinions: list[Opinion]) -> Evaluated | None:
-    """All opinions in one; None without any. Accuracy is a mean over clients, as in simulations."""
-    if not opinions:
+def summarise_round(evaluations: list[ClientEvaluation]) -> RoundEvaluation | None:
+    """Put all clients' evaluations into one, None without any.
+
+    Accuracy is a mean over clients, as in simulations.
+    """
+    if not evaluations:
         return None
-    known = [own.accuracy for own in opinions if not math.isnan(own.accuracy)]
-    return Evaluated(
-        len(opinions),
-        sum(own.satisfied for own in opinions),
-        2 * sum(own.held_out for own in opinions) > len(opinions),
-        sum(known) / len(known) if known else math.nan,
+    known = [client.accuracy for client in evaluations if not math.isnan(client.accuracy)]
+    return RoundEvaluation(
+        responded=len(evaluations),
+        satisfied=sum(client.satisfied for client in evaluations),
+        held_out=2 * sum(client.held_out for client in evaluations) > len(evaluations),
+        accuracy=sum(known) / len(known) if known else math.nan,
     )

@@ -1,4 +1,4 @@
-"""Embedded images shared out among the clients of an example: each process loads its own share."""
+"""Embedded images shared out among the clients of an example: each process loads one share."""
 
 from functools import cache
 from typing import NamedTuple
@@ -20,24 +20,24 @@ class Share(NamedTuple):
 
 
 def fashion_mnist_share(client: int, clients: int) -> dict[str, Share]:
-    """Training and test data of one of some clients, 40 Fashion-MNIST images together.
+    """Return training and test data of one of some clients, 40 Fashion-MNIST images together.
 
     The labels of one client in four contradict the others'.
     """
-    federation = _everybody(clients)
-    decoding = federation.decoding
+    federation = _federation(clients)
+    input_scaling = federation.input_scaling
 
-    def own(samples: Samples) -> Share:
+    def share_of(samples: Samples) -> Share:
         rows = slice(*samples.offsets[client : client + 2])
         pixels = samples.x[rows].reshape(-1, 784).astype(np.float32)
-        return Share((pixels - decoding.shift) * decoding.scale, samples.y[rows])
+        return Share((pixels - input_scaling.shift) * input_scaling.scale, samples.y[rows])
 
-    return {"train": own(federation.train), "test": own(federation.test)}
+    return {"train": share_of(federation.train), "test": share_of(federation.test)}
 
 
 @cache
-def _everybody(clients: int) -> Federation:
+def _federation(clients: int) -> Federation:
     rng = np.random.default_rng(0)
     images = fashion_mnist_12k()
     split = dirichlet(images.y, clients, samples=40, alpha=5.0, rng=rng)
-    return assemble(images, split, rng, flipped=0.25)
+    return assemble(images, split, rng, flipped_fraction=0.25)

@@ -14,12 +14,12 @@ from flwr.clientapp import ClientApp
 from jax import Array as JaxArray
 
 from maxfl.core.algorithm import descend
-from maxfl.core.federation import Federation
+from maxfl.core.federation import Federation, InputScaling, Samples
 from maxfl.core.model import Model, Params
 from maxfl.core.prng import Purpose, key
 from maxfl.engine.experiment import Training
-from maxfl.engine.layout import rows_at_once
-from maxfl.engine.local import Score, batch_gradient, client_score
+from maxfl.engine.layout import choose_eval_batch
+from maxfl.engine.local import Minibatches, Score, Task, batch_gradient, client_score
 from maxfl.flower import keys
 from maxfl.flower.appeal_mod import appeal_mod
 from maxfl.utils.errors import InputError
@@ -27,7 +27,14 @@ from maxfl.utils.files import from_named, to_named
 
 
 class Local(NamedTuple):
-    """What a node needs to be one of a federation's clients."""
+    """What a node needs to be one of a federation's clients.
+
+    Attributes:
+        federation: The data of all clients.
+        model: What they train.
+        training: How; its rounds are the server's business.
+        seed: Of the run.
+    """
 
     federation: Federation
     model: Model
@@ -35,53 +42,70 @@ class Local(NamedTuple):
     seed: int
 
     def train(self, params: Params, round_: int, client: int) -> Params:
-        """The client's model after τ steps in a round, counted from 0."""
-        return self._descend(params, key(self.seed, Purpose.TRAINING, round_, client),
-                             client, int(self.training.local_steps))  # type: ignore[arg-type]  # fmt: skip
+        """Train the client's model for τ steps in a round, counted from 0."""
+        draws = key(self.seed, Purpose.TRAINING, round_, client)
+        steps: Any = self.training.local_steps
+        return self._descend(params, draws, client, int(steps))
 
     def solo(self, steps: int, client: int) -> Params:
-        """A model that the client trains alone."""
-        fresh = self.model.init(key(self.seed, Purpose.SOLO_INIT, client=client))
+        """Train the model that the client would have alone."""
+        params = self.model.init(key(self.seed, Purpose.SOLO_INIT, client=client))
         draws = key(self.seed, Purpose.SOLO_TRAINING, client=client)
-        return self._descend(fresh, draws, client, steps)
+        return self._descend(params, draws, client, steps)
 
     def score(self, params: Params, client: int, *, held_out: bool = False) -> Score:
-        """Mean loss and accuracy on the client's training data, or on those it holds out."""
-        own = self.federation.test if held_out else self.federation.train
-        rows = rows_at_once(np.diff(own.offsets), jax.devices()).client
-        return _score(self.model, rows, self.federation.decoding, own, client, params)
+        """Measure a model on the client's training data, or on those it holds out."""
+        samples = self.federation.test if held_out else self.federation.train
+        chunk_size = choose_eval_batch(np.diff(samples.offsets), jax.devices()).client
+        data = _Data(self.federation.input_scaling, samples)
+        return _score(self.model, chunk_size, data, client, params)
 
     def _descend(self, params: Params, draws: JaxArray, client: int, steps: int) -> Params:
-        fed, training = self.federation, self.training
+        training = self.training
+        data = _Data(self.federation.input_scaling, self.federation.train)
         return _descend(
-            self.model, training.batch_size, steps, fed.decoding, fed.train, client, draws,
-            training.local_lr, params,
-        )  # fmt: skip
+            self.model, training.batch_size, steps, data, client, draws, training.local_lr, params
+        )
+
+
+class _Data(NamedTuple):
+    """The arrays of a task: with a model, which is compiled in, they are one."""
+
+    input_scaling: InputScaling
+    samples: Samples
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def _descend(
-    model: Model, batch: int, steps: int, decoding: Any, train: Any, client: Any, draws: Any,
-    local_lr: Any, params: Params,
-) -> Params:  # fmt: skip
-    gradient = partial(batch_gradient, model, decoding, train, client, batch, draws)
+    model: Model,
+    batch_size: int,
+    steps: int,
+    data: _Data,
+    client: Any,
+    draws: Any,
+    local_lr: Any,
+    params: Params,
+) -> Params:
+    minibatches = Minibatches(client, draws, batch_size)
+    gradient = partial(batch_gradient, Task(model, *data), minibatches)
     return descend(params, gradient, steps, local_lr)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _score(
-    model: Model, rows: int, decoding: Any, samples: Any, client: Any, params: Params
-) -> Score:
-    return client_score(model, decoding, samples, rows, client, params)
+def _score(model: Model, chunk_size: int, data: _Data, client: Any, params: Params) -> Score:
+    return client_score(Task(model, *data), chunk_size, client, params)
 
 
 def initial_arrays(model: Model, seed: int) -> ArrayRecord:
-    """The model that the simulation starts from."""
+    """Return the model that the simulation starts from."""
     return _record(model.init(key(seed, Purpose.INIT)))
 
 
 def client_app(local: Local, solo_steps: int = 100) -> ClientApp:
-    """A ClientApp whose node is the client that its config names; ρ_k is its solo model's loss."""
+    """Return a ClientApp whose node is the client that its config names.
+
+    ρ_k is the loss of a model that the client trains alone for ``solo_steps`` steps.
+    """
     like = local.model.init(key(0, Purpose.INIT))
 
     def params_of(message: Message) -> Params:

@@ -27,13 +27,13 @@ from maxfl.utils.errors import InputError
 
 HOST = "127.0.0.1"
 CONNECTION = "here"
-PATIENCE = 60.0
-"""Seconds that a process has to start, or to answer a question."""
-GRACE = 10.0
-"""Seconds that a process has to end by itself."""
+ANSWER_SECONDS = 60.0
+"""Time that a process has to start, or to answer a question."""
+STOP_SECONDS = 10.0
+"""Time that a process has to end by itself."""
 
 
-class Started(NamedTuple):
+class LoggedProcess(NamedTuple):
     """A process and the file that it logs to."""
 
     process: subprocess.Popen[bytes]
@@ -46,38 +46,46 @@ class Started(NamedTuple):
 
 
 class Deployment:
-    """A SuperLink and its SuperNodes."""
+    """A SuperLink and its SuperNodes.
+
+    Attributes:
+        folder: Where everything is that they write.
+        tls: Whether they talk by TLS, and nodes are authenticated.
+        port: Of the SuperLink.
+        nodes: The processes of the SuperNodes.
+    """
 
     def __init__(self, folder: Path, *, tls: bool) -> None:
         self.folder, self.tls = folder, tls
         self.port = free_port()
-        self.nodes: list[Started] = []
-        self._started: list[Started] = []
+        self.nodes: list[LoggedProcess] = []
+        self._started: list[LoggedProcess] = []
         for name in ("home", "logs", "keys"):
             (folder / name).mkdir(parents=True)
         self._certificates = make_certificates(folder / "certificates", HOST) if tls else None
 
     @property
     def address(self) -> str:
-        """Of the SuperLink."""
+        """Address of the SuperLink."""
         return f"{HOST}:{self.port}"
 
     def start_superlink(self) -> None:
         """Start the server's process and wait until it answers."""
-        own = self._certificates
-        security = ["--insecure"] if own is None else [
-            "--ssl-ca-certfile", own.authority, "--ssl-certfile", own.server, "--ssl-keyfile",
-            own.key, "--enable-supernode-auth",
-        ]  # fmt: skip
+        certificates = self._certificates
+        if certificates is None:
+            security, trust = ["--insecure"], "insecure = true"
+        else:
+            authority, certificate, key = map(str, certificates)
+            security = ["--ssl-ca-certfile", authority, "--ssl-certfile", certificate,
+                        "--ssl-keyfile", key, "--enable-supernode-auth"]  # fmt: skip
+            trust = f'root-certificates = "{authority}"'
         link = self._start(
             "superlink", "flower-superlink", *security, "--host", HOST, "--port", self.port,
             "--disable-runtime-dependency-installation",
         )  # fmt: skip
-        lines = [f"[superlink.{CONNECTION}]", f'address = "{self.address}"',
-                 "insecure = true" if own is None
-                 else f'root-certificates = "{own.authority}"']  # fmt: skip
+        lines = [f"[superlink.{CONNECTION}]", f'address = "{self.address}"', trust]
         (self.folder / "home" / "config.toml").write_text("\n".join(lines) + "\n")
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + ANSWER_SECONDS
         while not self._answers():
             _check_alive(link, "the SuperLink")
             if time.monotonic() > until:
@@ -86,13 +94,13 @@ class Deployment:
 
     def start_node(
         self, config: Mapping[str, Any], *, register: bool = True, authority: Path | None = None
-    ) -> Started:
+    ) -> LoggedProcess:
         """Start a client's process.
 
         Args:
             config: Its node config.
-            register: Whether the SuperLink is told its key; if not, it must be kept out.
-            authority: The certificate that it trusts, by default the SuperLink's own.
+            register: Whether its key is registered with the SuperLink; if not, it must stay out.
+            authority: The certificate that it trusts, by default that of the SuperLink.
         """
         number = len(self.nodes)
         security: list[Any] = ["--insecure"]
@@ -111,22 +119,22 @@ class Deployment:
         return node
 
     def submit(self, app: Path, config: Mapping[str, Any]) -> int:
-        """Ask the SuperLink to run an app; gives the run's number."""
+        """Ask the SuperLink to run an app; return the run's number."""
         words = " ".join(f"{k}={_toml(v)}" for k, v in config.items())
         arguments = ["run", app, CONNECTION, "--format", "json"]
-        told = self._flwr(*arguments, *(["--run-config", words] if words else []))
-        found = _json(told)
-        if not found.get("success"):
-            raise InputError(f"Flower does not run {app}:\n{told}")
-        return int(found["run-id"])
+        output = self._flwr(*arguments, *(["--run-config", words] if words else []))
+        answer = _parse_json(output)
+        if not answer.get("success"):
+            raise InputError(f"Flower does not run {app}:\n{output}")
+        return int(answer["run-id"])
 
     def status(self, run: int) -> str:
-        """How a run is, as Flower says: "running", "finished:completed", ..."""
-        found = _json(self._flwr("list", CONNECTION, "--run-id", run, "--format", "json"))
-        return str(found["runs"][0]["status"])
+        """Return how a run is, as Flower says: "running", "finished:completed", ..."""
+        output = self._flwr("list", CONNECTION, "--run-id", run, "--format", "json")
+        return str(_parse_json(output)["runs"][0]["status"])
 
     def wait(self, run: int, limit: float) -> str:
-        """Wait for the end of a run; gives its last status."""
+        """Wait for the end of a run; return its last status."""
         until = time.monotonic() + limit
         while True:
             status = self.status(run)
@@ -135,30 +143,32 @@ class Deployment:
             time.sleep(2)
 
     def log_of(self, run: int) -> str:
-        """The end of what a run's server said."""
+        """Return the end of what a run's server logged."""
         return "\n".join(self._flwr("log", run, CONNECTION, "--show").splitlines()[-15:])
 
     def stop(self) -> None:
         """End every process, and all that they started.
 
-        Some of it is in sessions of its own, and some has outlived the process that started it.
+        Some are in other sessions, and some have outlived the process that started them.
         """
-        every = [found for own in self._started for found in _family(own.process.pid)]
-        for found in every:
+        processes = [
+            process for started in self._started for process in _process_tree(started.process.pid)
+        ]
+        for process in processes:
             with suppress(psutil.NoSuchProcess):
-                found.terminate()
-        _, left = psutil.wait_procs(every, GRACE)
-        for found in left:
+                process.terminate()
+        _, alive = psutil.wait_procs(processes, STOP_SECONDS)
+        for process in alive:
             with suppress(psutil.NoSuchProcess):
-                found.kill()
-        for own in self._started:
-            own.process.wait()
+                process.kill()
+        for started in self._started:
+            started.process.wait()
             with suppress(ProcessLookupError):
-                os.killpg(own.process.pid, signal.SIGKILL)
+                os.killpg(started.process.pid, signal.SIGKILL)
         for name in ("keys", "certificates", "home"):  # of no use any more, and secret
             shutil.rmtree(self.folder / name, ignore_errors=True)
 
-    def _start(self, name: str, program: str, *arguments: Any) -> Started:
+    def _start(self, name: str, program: str, *arguments: Any) -> LoggedProcess:
         log = self.folder / "logs" / f"{name}.log"
         with log.open("wb") as file:
             process = subprocess.Popen(
@@ -166,7 +176,7 @@ class Deployment:
                 stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=self._environment(),
                 start_new_session=True,  # Ctrl-C is for us, who then end it in order
             )  # fmt: skip
-        self._started.append(Started(process, log))
+        self._started.append(LoggedProcess(process, log))
         return self._started[-1]
 
     def _flwr(self, *arguments: Any) -> str:
@@ -174,12 +184,12 @@ class Deployment:
         try:
             done = subprocess.run(
                 command, capture_output=True, text=True, env=self._environment(),
-                timeout=PATIENCE, check=False,
+                timeout=ANSWER_SECONDS, check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired as error:
             raise InputError(
-                f"`{' '.join(command[1:])}` did not answer in {PATIENCE:.0f} s; the SuperLink's "
-                f"log: {self.folder / 'logs'}"
+                f"`{' '.join(command[1:])}` did not answer in {ANSWER_SECONDS:.0f} s; the "
+                f"SuperLink's log: {self.folder / 'logs'}"
             ) from error
         if done.returncode:
             raise InputError(f"`{' '.join(command[1:])}` failed:\n{done.stdout}{done.stderr}")
@@ -199,9 +209,10 @@ class Deployment:
         }
 
     def _answers(self) -> bool:
-        own = self._certificates
-        context = None if own is None else ssl.create_default_context(cafile=own.authority)
-        scheme = "http" if own is None else "https"
+        scheme, context = "http", None
+        if self._certificates is not None:
+            scheme = "https"
+            context = ssl.create_default_context(cafile=self._certificates.authority)
         try:
             url = f"{scheme}://{self.address}/health"
             with urllib.request.urlopen(url, timeout=2, context=context) as reply:
@@ -212,46 +223,46 @@ class Deployment:
 
 @contextmanager
 def deployed(folder: Path, *, tls: bool = True) -> Iterator[Deployment]:
-    """A SuperLink that answers; when the block is left, all processes are ended."""
-    here = Deployment(folder, tls=tls)
+    """Start a SuperLink and wait until it answers; end all processes when the block is left."""
+    deployment = Deployment(folder, tls=tls)
     try:
-        here.start_superlink()
-        yield here
+        deployment.start_superlink()
+        yield deployment
     finally:
-        here.stop()
+        deployment.stop()
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens on."""
-    with socket.socket() as own:
-        own.bind((HOST, 0))
-        return int(own.getsockname()[1])
+    """Return a port of loopback that nobody listens on."""
+    with socket.socket() as listener:
+        listener.bind((HOST, 0))
+        return int(listener.getsockname()[1])
 
 
 def _program(name: str) -> str:
-    """A program of Flower's, from this very environment."""
+    """Return the path of a program of Flower's, from this very environment."""
     path = Path(sys.executable).with_name(name)
     if not path.exists():
         raise InputError(f"{name} is not installed: pip install 'maxfl[flower]'")
     return str(path)
 
 
-def _check_alive(own: Started, name: str) -> None:
-    if own.process.poll() is not None:
-        raise InputError(f"{name} ended at once:\n{own.last_lines}")
+def _check_alive(started: LoggedProcess, name: str) -> None:
+    if started.process.poll() is not None:
+        raise InputError(f"{name} ended at once:\n{started.last_lines}")
 
 
-def _family(pid: int) -> list[psutil.Process]:
-    """A process and all that descend from it."""
+def _process_tree(pid: int) -> list[psutil.Process]:
+    """Return a process and all that descend from it."""
     try:
-        first = psutil.Process(pid)
-        return [first, *first.children(recursive=True)]
+        root = psutil.Process(pid)
+        return [root, *root.children(recursive=True)]
     except psutil.NoSuchProcess:
         return []
 
 
-def _json(text: str) -> dict[str, Any]:
-    """What a command of Flower's says; other lines may stand before it."""
+def _parse_json(text: str) -> dict[str, Any]:
+    """Parse what a command of Flower's prints; other lines may stand before it."""
     try:
         return json.loads(text[text.index("{") :])
     except ValueError as error:

@@ -18,15 +18,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxfl.flower.replies import Arrays
-from maxfl.flower.sums import Tally
+from maxfl.flower.sums import RoundSums
 from maxfl.utils.errors import InputError, check_number
 
 SENSITIVITY = 2.0
 """Longest vector that a client adds, in the units above."""
-LEAST_SIGNAL = 2.0
-"""Σ q_k below so many deviations of its noise says nothing: the model stays as it was."""
-MEANINGFUL = 100.0
-"""An ε above guarantees nothing, and need not be known exactly."""
+MIN_SIGNAL = 2.0
+"""Below this many standard deviations of its noise, Σ q_k says nothing: no step is taken."""
+MAX_MEANINGFUL_EPSILON = 100.0
+"""A larger ε guarantees nothing, and need not be known exactly."""
 LEVELS = 2**22
 """Steps between the smallest and the largest number that a client adds under secure aggregation."""
 
@@ -37,7 +37,7 @@ class Privacy(NamedTuple):
     Attributes:
         clip: C, the largest norm of a client's update; longer ones are made shorter.
         noise_multiplier: z; 0 adds no noise and so guarantees nothing of the sums.
-        delta: δ, for which ε is told.
+        delta: δ, for which ε is computed.
         secure: Whether sums alone reach the server, by Flower's SecAgg+. Clients then need
             ``maxfl.flower.secure_mod`` before ``appeal_mod``.
     """
@@ -58,79 +58,94 @@ class Privacy(NamedTuple):
         return max(self.clip, 1.0) / 4
 
 
-def check(own: Privacy) -> None:
+def validate_privacy(privacy: Privacy) -> None:
     """Refuse settings that mean nothing."""
-    check_number("privacy.clip", own.clip, above=0)
-    check_number("privacy.noise_multiplier", own.noise_multiplier, least=0)
-    check_number("privacy.delta", own.delta, above=0, below=1)
-    if not own.private and not own.secure:
+    check_number("privacy.clip", privacy.clip, above=0)
+    check_number("privacy.noise_multiplier", privacy.noise_multiplier, least=0)
+    check_number("privacy.delta", privacy.delta, above=0, below=1)
+    if not privacy.private and not privacy.secure:
         raise InputError(
             "privacy has neither noise nor secure aggregation, so that it protects nothing: set "
-            "noise_multiplier, or secure=True, or leave it out (for clipping alone: robust=)"
+            "noise_multiplier, or secure=True, or leave it out (for clipping alone: "
+            "aggregator=maxfl.aggregators.mean(clip_norm=...))"
         )
-    if own.private:
+    if privacy.private:
         _accounting()
 
 
-def add_noise(own: Privacy, sums: Tally, levels: int, rng: np.random.Generator) -> Tally:
-    """The sums that may be looked at; ``levels`` are those of secure aggregation."""
-    if not own.private:
+def add_noise(
+    privacy: Privacy, sums: RoundSums, levels: int, rng: np.random.Generator
+) -> RoundSums:
+    """Return the sums that may be looked at; ``levels`` are those of secure aggregation."""
+    if not privacy.private:
         return sums
-    size = sum(array.size for array in sums.weighted.values())
-    unit = own.noise_multiplier * (SENSITIVITY + _rounding(own, size, levels))
+    size = sum(array.size for array in sums.update.values())
+    sensitivity = SENSITIVITY + rounding_error(privacy, size, levels)
+    unit = privacy.noise_multiplier * sensitivity
     # In float64, whatever the model's type: rounding to it before would add to the sensitivity.
-    weighted: Arrays = {
-        name: array.astype(np.float64) + rng.normal(0.0, unit * own.clip / 4, array.shape)
-        for name, array in sums.weighted.items()
+    update: Arrays = {
+        name: array.astype(np.float64) + rng.normal(0.0, unit * privacy.clip / 4, array.shape)
+        for name, array in sums.update.items()
     }
-    scales = (unit / 4, unit, unit, unit)
-    return Tally(weighted, *(x + rng.normal(0.0, s) for x, s in zip(sums[1:], scales, strict=True)))
+    return RoundSums(
+        update,
+        weight=sums.weight + rng.normal(0.0, unit / 4),
+        satisfied=sums.satisfied + rng.normal(0.0, unit),
+        declined=sums.declined + rng.normal(0.0, unit),
+        responded=sums.responded + rng.normal(0.0, unit),
+    )
 
 
-def lost_in_noise(own: Privacy, sums: Tally) -> bool:
-    """Whether Σ q_k can't be told from noise, so that dividing by it would be a random step."""
-    return own.private and sums.weight < LEAST_SIGNAL * own.noise_multiplier * SENSITIVITY / 4
+def is_lost_in_noise(privacy: Privacy, sums: RoundSums) -> bool:
+    """Return whether Σ q_k is no larger than noise: dividing by it would be a random step."""
+    noise_std = privacy.noise_multiplier * SENSITIVITY / 4
+    return privacy.private and sums.weight < MIN_SIGNAL * noise_std
 
 
-def draw(nodes: list[int], probability: float, rng: np.random.Generator) -> list[int]:
-    """Each node by itself: Poisson sampling."""
+def poisson_sample(nodes: list[int], probability: float, rng: np.random.Generator) -> list[int]:
+    """Draw each node by itself with the same probability."""
     return [node for node in nodes if rng.random() < probability]
 
 
-def epsilon(own: Privacy, probability: float, rounds: int) -> float | None:
-    """ε of (ε, δ) for a client after so many rounds, by the accountant; None without noise."""
-    if not own.private:
+def epsilon(privacy: Privacy, probability: float, rounds: int) -> float | None:
+    """Compute ε of (ε, δ) for a client after some rounds, by the accountant; None without noise."""
+    if not privacy.private:
         return None
     if not rounds:
         return 0.0
     accounting = _accounting()
-    event = accounting.GaussianDpEvent(own.noise_multiplier)
+    event = accounting.GaussianDpEvent(privacy.noise_multiplier)
     if probability < 1:
         event = accounting.PoissonSampledDpEvent(probability, event)
 
     def bound(accountant: Any) -> float:
-        return float(accountant.compose(event, rounds).get_epsilon(own.delta))
+        return float(accountant.compose(event, rounds).get_epsilon(privacy.delta))
 
     rough = bound(accounting.rdp.RdpAccountant())
+    if rough >= MAX_MEANINGFUL_EPSILON:
+        return rough
     # Privacy loss distributions are tighter, but take for ever where there is hardly any noise.
-    return min(rough, bound(accounting.pld.PLDAccountant())) if rough < MEANINGFUL else rough
+    return min(rough, bound(accounting.pld.PLDAccountant()))
 
 
-def guarantee(own: Privacy, probability: float, rounds: int) -> dict[str, Any]:
-    """The settings and the ε that they give, for the run's summary."""
-    return own._asdict() | {
-        "epsilon": epsilon(own, probability, rounds),
+def guarantee(privacy: Privacy, probability: float, rounds: int) -> dict[str, Any]:
+    """Return the settings and the ε that they give, for the run's summary."""
+    return privacy._asdict() | {
+        "epsilon": epsilon(privacy, probability, rounds),
         "sampling_probability": probability,
         "rounds": rounds,
     }
 
 
-def _rounding(own: Privacy, size: int, levels: int) -> float:
-    """How much longer rounding to whole numbers can make what a client adds, in the same units."""
-    if not own.secure:
+def rounding_error(privacy: Privacy, size: int, levels: int) -> float:
+    """Return how much longer rounding can make what a client adds, in units of the sensitivity.
+
+    Secure aggregation rounds to whole numbers; ``size`` counts the model's parameters.
+    """
+    if not privacy.secure:
         return 0.0
-    step = 2 * 4 * own.span / levels
-    return step * math.sqrt(size / own.clip**2 + 4)
+    step = 2 * 4 * privacy.span / levels
+    return step * math.sqrt(size / privacy.clip**2 + 4)
 
 
 def _accounting() -> Any:

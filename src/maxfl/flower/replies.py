@@ -8,24 +8,25 @@ from io import BytesIO
 from typing import Any, NamedTuple
 
 import numpy as np
-from flwr.app import ArrayRecord, Message
+from flwr.app import ArrayRecord, Message, MetricRecord
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from maxfl.flower import keys
 
 Arrays = dict[str, NDArray[np.floating]]
-LARGEST_WEIGHT = 0.25
+"""A model, or an update of one, by the names of its arrays."""
+MAX_WEIGHT = 0.25
 """s(1 − s) is never larger."""
-MOST_EXAMPLES = 1e12
+MAX_EXAMPLES = 1e12
 """More samples than any client has."""
 
 
-class Accepted(NamedTuple):
+class AcceptedReply(NamedTuple):
     """A reply that counts.
 
     Attributes:
-        node: Who sent it.
+        node: Its sender.
         update: Δ_k = w − w_k, by name.
         weight: q_k.
         satisfied: Whether the model that went out met the client's requirement.
@@ -39,87 +40,108 @@ class Accepted(NamedTuple):
     examples: float
 
 
-class Refusal(NamedTuple):
+class RefusedReply(NamedTuple):
     """A node whose reply does not count, and why."""
 
     node: int
-    why: str
+    reason: str
 
 
-class Sorted(NamedTuple):
+class SortedReplies(NamedTuple):
     """A round's replies."""
 
-    accepted: list[Accepted]
-    declined: list[Refusal]
-    failed: list[Refusal]
-    rejected: list[Refusal]
+    accepted: list[AcceptedReply]
+    declined: list[RefusedReply]
+    failed: list[RefusedReply]
+    rejected: list[RefusedReply]
 
 
-class Limits(NamedTuple):
+class ReplyLimits(NamedTuple):
     """What a reply must keep to.
 
     Attributes:
-        largest_norm: Of its update.
-        examples: What it calls the number of its samples.
-        by_examples: Whether that number is needed, since it is the weight.
+        max_update_norm: Largest norm of its update.
+        examples_key: Metric that holds the number of its samples.
+        needs_examples: Whether that number is needed, since it is the weight.
     """
 
-    largest_norm: float
-    examples: str
-    by_examples: bool
+    max_update_norm: float
+    examples_key: str
+    needs_examples: bool
 
 
 def sort_replies(
-    replies: Iterable[Message], model: Mapping[str, NDArray[np.floating]], limits: Limits
-) -> Sorted:
+    replies: Iterable[Message], model: Mapping[str, NDArray[np.floating]], limits: ReplyLimits
+) -> SortedReplies:
     """Check every reply against the model that went out."""
-    found = Sorted([], [], [], [])
+    sorted_replies = SortedReplies([], [], [], [])
     for reply in replies:
         node = reply.metadata.src_node_id
         if reply.has_error():
             declined = reply.error.code == keys.DECLINED
-            group = found.declined if declined else found.failed
-            group.append(Refusal(node, str(reply.error.reason or f"error {reply.error.code}")))
+            group = sorted_replies.declined if declined else sorted_replies.failed
+            group.append(RefusedReply(node, str(reply.error.reason or f"error {reply.error.code}")))
             continue
-        checked = _checked(reply, model, limits)
+        checked = _check_reply(reply, model, limits)
         if isinstance(checked, str):
-            found.rejected.append(Refusal(node, checked))
+            sorted_replies.rejected.append(RefusedReply(node, checked))
         else:
-            found.accepted.append(checked)
-    return found
+            sorted_replies.accepted.append(checked)
+    return sorted_replies
 
 
-def _checked(
-    reply: Message, model: Mapping[str, NDArray[np.floating]], limits: Limits
-) -> Accepted | str:
-    """The reply as an update, or what is wrong with it."""
+def _check_reply(
+    reply: Message, model: Mapping[str, NDArray[np.floating]], limits: ReplyLimits
+) -> AcceptedReply | str:
+    """Return the reply as an update, or what is wrong with it."""
     arrays = list(reply.content.array_records.values())
-    metrics = list(reply.content.metric_records.values())
-    if len(arrays) != 1 or len(metrics) != 1:
-        return f"{len(arrays)} array records and {len(metrics)} metric records; want one of each"
-    weight, satisfied = metrics[0].get(keys.WEIGHT), metrics[0].get(keys.APPEAL)
-    if not isinstance(weight, float) or not 0 <= weight <= LARGEST_WEIGHT:
-        return f"{keys.WEIGHT} is {weight!r}; want a number from 0 to {LARGEST_WEIGHT}"
-    if satisfied not in (0, 1):
-        return f"{keys.APPEAL} is {satisfied!r}; want 0 or 1"
-    examples = metrics[0].get(limits.examples)
-    known = isinstance(examples, int | float) and 0 < examples < MOST_EXAMPLES
-    if limits.by_examples and not known:
-        return f"{limits.examples} is {examples!r}; want a number above 0"
+    records = list(reply.content.metric_records.values())
+    if len(arrays) != 1 or len(records) != 1:
+        return (
+            f"{len(arrays)} array records and {len(records)} metric records; expected one of each"
+        )
+    metrics = records[0]
+    if problem := _wrong_metrics(metrics, limits):
+        return problem
     update = _update(arrays[0], model)
     if isinstance(update, str):
         return update
     norm = np.sqrt(sum(float((u.astype(np.float64) ** 2).sum()) for u in update.values()))
-    if norm > limits.largest_norm:
-        return f"its update has norm {norm:.3g}; the largest allowed is {limits.largest_norm:.3g}"
-    samples = float(examples) if known else 0.0  # type: ignore[arg-type]
-    return Accepted(reply.metadata.src_node_id, update, weight, bool(satisfied), samples)
+    if norm > limits.max_update_norm:
+        return (
+            f"its update has norm {norm:.3g}; the largest allowed is {limits.max_update_norm:.3g}"
+        )
+    examples: Any = metrics[limits.examples_key] if _has_examples(metrics, limits) else 0
+    weight: Any = metrics[keys.WEIGHT]
+    return AcceptedReply(
+        reply.metadata.src_node_id, update, weight, bool(metrics[keys.SATISFIED]), float(examples)
+    )
+
+
+def _wrong_metrics(metrics: MetricRecord, limits: ReplyLimits) -> str:
+    """Return what is wrong with the metrics of a reply, "" if nothing is."""
+    weight, satisfied = metrics.get(keys.WEIGHT), metrics.get(keys.SATISFIED)
+    if not isinstance(weight, float) or not 0 <= weight <= MAX_WEIGHT:
+        return f"{keys.WEIGHT} is {weight!r}; expected a number from 0 to {MAX_WEIGHT}"
+    if satisfied is None and keys.OLD_SATISFIED in metrics:
+        return "its client runs maxfl 0.1: install the server's version there"
+    if satisfied not in (0, 1):
+        return f"{keys.SATISFIED} is {satisfied!r}; expected 0 or 1"
+    if limits.needs_examples and not _has_examples(metrics, limits):
+        examples = metrics.get(limits.examples_key)
+        return f"{limits.examples_key} is {examples!r}; expected a number above 0"
+    return ""
+
+
+def _has_examples(metrics: MetricRecord, limits: ReplyLimits) -> bool:
+    examples = metrics.get(limits.examples_key)
+    return isinstance(examples, int | float) and 0 < examples < MAX_EXAMPLES
 
 
 def _update(arrays: ArrayRecord, model: Mapping[str, NDArray[np.floating]]) -> Arrays | str:
-    """Δ_k = w − w_k, or what is wrong with w_k."""
+    """Return Δ_k = w − w_k, or what is wrong with w_k."""
     if list(arrays) != list(model):
-        return f"its arrays are called {list(arrays)[:5]}; want {list(model)[:5]}"
+        return f"its arrays are called {list(arrays)[:5]}; expected {list(model)[:5]}"
     update: Arrays = {}
     for name, before in model.items():
         after = read_array(arrays[name].data, before.shape, before.dtype)
@@ -135,15 +157,18 @@ HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
 def read_array(data: bytes, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any] | str:
-    """The array in some bytes of NumPy's format, or what is wrong with it."""
+    """Return the array in some bytes of NumPy's format, or what is wrong with it.
+
+    NumPy believes the header: one that claims a million gigabytes would end the server.
+    """
     try:
         stream = BytesIO(data)
-        found, _, kind = HEADERS[npy.read_magic(stream)](stream)
+        found_shape, _, found_dtype = HEADERS[npy.read_magic(stream)](stream)
     except Exception as error:  # whatever a forged header may raise
         return f"can't be read: {type(error).__name__}"
-    if found != shape or kind != dtype:
-        return f"is {kind}{found}; want {dtype}{shape}"
-    wanted = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    if len(data) - stream.tell() != wanted:
-        return f"has {len(data) - stream.tell()} bytes; want {wanted}"
+    if found_shape != shape or found_dtype != dtype:
+        return f"is {found_dtype}{found_shape}; expected {dtype}{shape}"
+    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    if len(data) - stream.tell() != size:
+        return f"has {len(data) - stream.tell()} bytes; expected {size}"
     return np.load(BytesIO(data), allow_pickle=False)

@@ -11,53 +11,69 @@ from numpy.typing import NDArray
 from maxfl.core import appeal
 from maxfl.core.requirement import Solo, Thresholds
 from maxfl.engine.history import History
-from maxfl.engine.spec import Asked, Evaluation
+from maxfl.engine.state import CohortRecord, Evaluation
 from maxfl.flower.round_log import Round
 from maxfl.runs.summary import number
 
 
 class Clients(NamedTuple):
-    """The clients that were heard of, [K] each, and the place of each node among them.
+    """The clients that sent evaluations, [K] each.
 
     After a restart of the SuperLink a client has another node; its number in its node's config is
     then what it is known by.
+
+    Attributes:
+        slots: The slot of each node's client.
+        names: For people.
+        train_sizes: Samples that it trained on, 0 if it never did.
+        test_sizes: Samples that it measured on.
     """
 
-    place: dict[int, int]
+    slots: dict[int, int]
     names: NDArray[Any]
     train_sizes: NDArray[np.int64]
     test_sizes: NDArray[np.int64]
 
 
-def series(rounds: Sequence[Round]) -> dict[str, tuple[list[int], list[float]]]:
-    """Every metric: rounds done, and values.
+class MetricSeries(NamedTuple):
+    """A metric over rounds: the rounds done at each value, and the values."""
+
+    rounds: list[int]
+    values: list[float]
+
+
+def metric_series(rounds: Sequence[Round]) -> dict[str, MetricSeries]:
+    """Return every metric by name.
 
     Clients say what they think of the model that comes in; so without evaluation, GM-Appeal after
     r rounds is what those of round r + 1 said, and nobody has judged the last model.
     """
-    heard = [(own.number, own.evaluated) for own in rounds if own.evaluated is not None]
-    before = [own.number - 1 for own in rounds]
-    counts = [own.counts for own in rounds]
-    found = {"gm_appeal_training": (before, [own.gm_appeal for own in counts])}
-    if heard:
-        after = [number for number, _ in heard]
-        found["gm_appeal"] = (after, [own.gm_appeal for _, own in heard])
-        found["test_accuracy"] = (after, [own.accuracy for _, own in heard])
+    numbers = [entry.number for entry in rounds]
+    before = [done - 1 for done in numbers]
+    counts = [entry.counts for entry in rounds]
+    appeal_before = MetricSeries(before, [count.gm_appeal for count in counts])
+    evaluated = [(entry.number, entry.evaluation) for entry in rounds if entry.evaluation]
+    series = {"gm_appeal_training": appeal_before}
+    if evaluated:
+        after = [done for done, _ in evaluated]
+        series["gm_appeal"] = MetricSeries(after, [found.gm_appeal for _, found in evaluated])
+        series["test_accuracy"] = MetricSeries(after, [found.accuracy for _, found in evaluated])
     else:
-        found["gm_appeal"] = found["gm_appeal_training"]
-    found["willing"] = (before, [1 - c.declined / c.told if c.told else math.nan for c in counts])
+        series["gm_appeal"] = appeal_before
+    willing = [1 - c.declined / c.responded if c.responded else math.nan for c in counts]
+    series["willing"] = MetricSeries(before, willing)
     for name in counts[0]._fields if counts else ():
-        found[name] = ([own.number for own in rounds], [float(getattr(c, name)) for c in counts])
-    return found
+        series[name] = MetricSeries(numbers, [float(getattr(count, name)) for count in counts])
+    return series
 
 
 def metrics_table(rounds: Sequence[Round]) -> pa.Table:
-    """The metrics in the form of a simulation's metrics.parquet."""
+    """Return the metrics in the form of a simulation's metrics.parquet."""
     rows = [
         {"configuration": 0, "seed": 0, "round": done, "clients": "seen", "model": "global",
          "metric": metric, "value": value}
-        for metric, (when, values) in series(rounds).items()
-        for done, value in zip(when, values, strict=True)
+        for metric, series in metric_series(rounds).items()
+        for done, value in zip(series.rounds, series.values, strict=True)
     ]  # fmt: skip
     kinds = [("configuration", pa.int32()), ("seed", pa.int64()), ("round", pa.int32()),
              *((name, pa.string()) for name in ("clients", "model", "metric")),
@@ -65,23 +81,20 @@ def metrics_table(rounds: Sequence[Round]) -> pa.Table:
     return pa.Table.from_pylist(rows, pa.schema(kinds))
 
 
-def summary_entry(rounds: Sequence[Round], title: str, notes: list[str]) -> dict[str, Any]:
-    """The figures of the final model, and what happened on the way."""
-    found = series(rounds)
-    last = {name: number(values[-1]) if values else None for name, (_, values) in found.items()}
+def summary_entry(rounds: Sequence[Round], title: str) -> dict[str, Any]:
+    """Return the figures of the final model, and what happened on the way."""
+    last = {
+        name: number(series.values[-1]) if series.values else None
+        for name, series in metric_series(rounds).items()
+    }
     unknown = {"held-out": None, "training": None, "literal": None}
-    reading = "held-out" if _held_out(rounds) else "training"
-    sums = {name: int(sum(getattr(own.counts, name) for own in rounds))
-            for name in rounds[0].counts._fields} if rounds else {}  # fmt: skip
-    events = [{"round": own.number, "node": str(e.node), "kind": e.kind, "why": e.why}
-              for own in rounds for e in own.events]  # fmt: skip
-    stalled = _stalled(rounds)
+    reading = "held-out" if _is_held_out(rounds) else "training"
     return {
         "values": {},
         "data": title,
-        "notes": notes,
+        "notes": _notes(rounds),
         "diverged": False,
-        "stalled_from_round": stalled,
+        "stalled_from_round": _stalled_from(rounds),
         "clients_without_requirement": 0,
         "byzantine_clients": 0,
         "seen": {
@@ -91,103 +104,141 @@ def summary_entry(rounds: Sequence[Round], title: str, notes: list[str]) -> dict
         },
         "unseen": None,
         "personal": None,
-        "answers": sums,
-        "events": events,
+        "answers": _total_counts(rounds),
+        "events": [
+            {"round": entry.number, "node": str(event.node), "kind": event.kind,
+             "why": event.reason}
+            for entry in rounds
+            for event in entry.events
+        ],
+    }  # fmt: skip
+
+
+def _total_counts(rounds: Sequence[Round]) -> dict[str, int]:
+    if not rounds:
+        return {}
+    return {
+        name: int(sum(getattr(entry.counts, name) for entry in rounds))
+        for name in rounds[0].counts._fields
     }
 
 
-def _held_out(rounds: Sequence[Round]) -> bool:
-    heard = [own.evaluated for own in rounds if own.evaluated is not None]
-    return bool(heard) and all(own.held_out for own in heard)
+def _is_held_out(rounds: Sequence[Round]) -> bool:
+    """Return whether clients judged by data kept from training, in all rounds that they judged."""
+    evaluations = [entry.evaluation for entry in rounds if entry.evaluation is not None]
+    return bool(evaluations) and all(evaluation.held_out for evaluation in evaluations)
 
 
-def _stalled(rounds: Sequence[Round]) -> int | None:
-    """First of the rounds at the end in which nobody took part any more, since all declined."""
-    active = [own.number for own in rounds if own.counts.took_part]
+def _stalled_from(rounds: Sequence[Round]) -> int | None:
+    """Return the first of the last rounds in which nobody took part, since all declined."""
+    active = [entry.number for entry in rounds if entry.counts.participated]
     first = active[-1] + 1 if active else 1
     idle = rounds[first - 1 :]
-    return first if idle and all(own.counts.declined for own in idle) else None
+    return first if idle and all(entry.counts.declined for entry in idle) else None
 
 
-def notes_of(rounds: Sequence[Round]) -> list[str]:
-    """What a reader must know of the figures."""
+def _notes(rounds: Sequence[Round]) -> list[str]:
+    """Return what a reader must know of the figures."""
     notes = ["GM-Appeal is what the clients said of the model"]
-    if not any(own.evaluated for own in rounds):
+    if not any(entry.evaluation for entry in rounds):
         notes[0] += " when they were asked to train it, by their training data; nobody has judged "
         notes[0] += "the model of the last round"
-    elif not _held_out(rounds):
+    elif not _is_held_out(rounds):
         notes[0] += ", by their training data: none told of data kept from training"
-    if any(own.opinions for own in rounds):
+    if any(entry.client_evaluations for entry in rounds):
         notes.append("a client that did not answer counts with what it said last")
     return notes
 
 
-def history_of(
+def build_history(
     rounds: Sequence[Round], temperature: float, may_decline: bool
 ) -> tuple[History, Clients] | None:
-    """Client by client, as a simulation tells it; None where losses were not revealed."""
-    heard = [own for own in rounds if own.opinions]
-    if not heard:
+    """Return a history client by client, as a simulation's; None without collected losses."""
+    evaluated = [entry for entry in rounds if entry.client_evaluations]
+    if not evaluated:
         return None
     clients = _clients(rounds)
-    place = clients.place
-    shape = (len(heard), len(clients.names))
-    loss, bar, test_loss, test_bar, accuracy = (
-        np.full(shape, np.nan, np.float32) for _ in range(5)
-    )
-    for e, own in enumerate(heard):
-        for o in own.opinions:
-            k = place[o.node]
-            judged = (o.test_loss, o.test_requirement) if o.held_out else (o.loss, o.requirement)
-            loss[e:, k], bar[e:, k], accuracy[e:, k] = o.loss, o.requirement, o.accuracy
-            test_loss[e:, k], test_bar[e:, k] = judged
-    willing = np.asarray(appeal.appealing(loss, bar), bool) | (not may_decline)
-    evaluation = Evaluation(
-        loss[None], test_loss[None], accuracy[None],  # type: ignore[arg-type]
-        willing[None],  # type: ignore[arg-type]
-        np.asarray(appeal.weight(loss, bar, temperature))[None],  # type: ignore[arg-type]
-    )  # fmt: skip
-    unknown = np.full((1, shape[1]), np.nan, np.float32)
+    scores, count = _scores(evaluated, clients), len(clients.names)
+    satisfied = np.asarray(appeal.satisfied(scores.loss, scores.requirement), bool)
+    weight = np.asarray(appeal.weight(scores.loss, scores.requirement, temperature))
+    unknown = np.full((1, count), np.nan, np.float32)
     history = History(
-        np.array([own.number for own in heard]),
-        np.ones(shape[1], bool),
-        evaluation,
-        _asked(rounds, place),
-        Solo(unknown, unknown, unknown),
-        Thresholds(bar[-1:], test_bar[-1:]),
-        np.zeros((1, shape[1]), bool),
-        (),
+        rounds=np.array([entry.number for entry in evaluated]),
+        is_seen=np.ones(count, bool),
+        evaluation=Evaluation(
+            train_loss=scores.loss[None],
+            test_loss=scores.test_loss[None],
+            test_accuracy=scores.accuracy[None],
+            willing=(satisfied | (not may_decline))[None],  # type: ignore[arg-type]
+            weight=weight[None],  # type: ignore[arg-type]
+        ),
+        cohorts=_cohorts(rounds, clients.slots),
+        solo=Solo(unknown, unknown, unknown),
+        thresholds=Thresholds(scores.requirement[-1:], scores.test_requirement[-1:]),
+        is_byzantine=np.zeros((1, count), bool),
+        params=(),
     )
     return history, clients
 
 
+class _Scores(NamedTuple):
+    """What clients said after each evaluated round, float32[E, K] each; NaN before the first."""
+
+    loss: Any
+    requirement: Any
+    test_loss: Any
+    test_requirement: Any
+    accuracy: Any
+
+
+def _scores(evaluated: Sequence[Round], clients: Clients) -> _Scores:
+    shape = (len(evaluated), len(clients.names))
+    scores = _Scores(*(np.full(shape, np.nan, np.float32) for _ in _Scores._fields))
+    for e, entry in enumerate(evaluated):
+        for client in entry.client_evaluations:
+            k = clients.slots[client.node]
+            # Until it says something else, a client counts with what it said last.
+            scores.loss[e:, k] = client.loss
+            scores.requirement[e:, k] = client.requirement
+            scores.accuracy[e:, k] = client.accuracy
+            scores.test_loss[e:, k] = client.test_loss if client.held_out else client.loss
+            scores.test_requirement[e:, k] = (
+                client.test_requirement if client.held_out else client.requirement
+            )
+    return scores
+
+
 def _clients(rounds: Sequence[Round]) -> Clients:
-    numbers = {o.node: o.name for own in rounds for o in own.opinions}
-    alone = all(len({o.name for o in own.opinions}) == len(own.opinions) for own in rounds)
-    known = alone and all(number >= 0 for number in numbers.values())
-    identity = {node: number if known else node for node, number in numbers.items()}
-    order = {own: k for k, own in enumerate(sorted(set(identity.values())))}
-    place = {node: order[own] for node, own in identity.items()}
-    train, test = (np.zeros(len(order), np.int64) for _ in range(2))
-    for own in rounds:
-        for o in own.opinions:
-            test[place[o.node]] = int(o.examples)
-        for j in own.joined:
-            if j.node in place:
-                train[place[j.node]] = int(j.examples)
+    ids = {c.node: c.client_id for entry in rounds for c in entry.client_evaluations}
+    unique = all(
+        len({c.client_id for c in entry.client_evaluations}) == len(entry.client_evaluations)
+        for entry in rounds
+    )
+    known = unique and all(client_id >= 0 for client_id in ids.values())
+    identity = {node: client_id if known else node for node, client_id in ids.items()}
+    order = {name: k for k, name in enumerate(sorted(set(identity.values())))}
+    slots = {node: order[name] for node, name in identity.items()}
+    train_sizes, test_sizes = (np.zeros(len(order), np.int64) for _ in range(2))
+    for entry in rounds:
+        for client in entry.client_evaluations:
+            test_sizes[slots[client.node]] = int(client.examples)
+        for participant in entry.participants:
+            if participant.node in slots:
+                train_sizes[slots[participant.node]] = int(participant.examples)
     word = "client" if known else "node"
-    return Clients(place, np.array([f"{word} {own}" for own in order]), train, test)
+    return Clients(slots, np.array([f"{word} {name}" for name in order]), train_sizes, test_sizes)
 
 
-def _asked(rounds: Sequence[Round], place: dict[int, int]) -> Asked:
-    """Who was asked in each round, [1, T, m] each, without nodes that never gave an opinion."""
-    known = [[node for node in own.asked if node in place] for own in rounds]
+def _cohorts(rounds: Sequence[Round], slots: dict[int, int]) -> CohortRecord:
+    """Return the cohort of each round, [1, R, m] each, without nodes that sent no evaluation."""
+    known = [[node for node in entry.sampled if node in slots] for entry in rounds]
     shape = (1, len(rounds), max(map(len, known), default=0))
-    client, weight = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
-    sampled, took_part = np.zeros(shape, bool), np.zeros(shape, bool)
-    for t, (own, nodes) in enumerate(zip(rounds, known, strict=True)):
-        weights = {j.node: j.weight for j in own.joined}
-        for m, node in enumerate(nodes):
-            client[0, t, m], sampled[0, t, m] = place[node], True
-            took_part[0, t, m], weight[0, t, m] = node in weights, weights.get(node, 0.0)
-    return Asked(client, sampled, took_part, weight)  # type: ignore[arg-type]
+    client_id, weight = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
+    sampled, participated = np.zeros(shape, bool), np.zeros(shape, bool)
+    for r, (entry, nodes) in enumerate(zip(rounds, known, strict=True)):
+        weights = {participant.node: participant.weight for participant in entry.participants}
+        for slot, node in enumerate(nodes):
+            at = 0, r, slot
+            client_id[at], sampled[at] = slots[node], True
+            participated[at], weight[at] = node in weights, weights.get(node, 0.0)
+    return CohortRecord(client_id, sampled, participated, weight)  # type: ignore[arg-type]

@@ -5,48 +5,54 @@ from typing import Any, NamedTuple
 
 from maxfl.flower.sums import Counts
 
-LONGEST_REASON = 300
+MAX_REASON_LENGTH = 300
 
 
 class Event(NamedTuple):
-    """Something that went otherwise than asked: kind is declined, failed or rejected."""
+    """A client that did not do what it was asked for.
+
+    Attributes:
+        node: Where it happened.
+        kind: declined, failed or rejected.
+        reason: What the client or the check of its reply says.
+    """
 
     node: int
     kind: str
-    why: str
+    reason: str
 
     @classmethod
-    def of(cls, node: int, kind: str, why: object) -> "Event":
-        """With the reason on one line and short, whatever a client sends as such."""
-        return cls(node, kind, " ".join(str(why).split())[:LONGEST_REASON])
+    def of(cls, node: int, kind: str, reason: object) -> "Event":
+        """Return an event whose reason is one short line, whatever a client sends as such."""
+        return cls(node, kind, " ".join(str(reason).split())[:MAX_REASON_LENGTH])
 
 
-class Joined(NamedTuple):
-    """A client that took part, where the operator lets losses be revealed."""
+class Participant(NamedTuple):
+    """A client that took part, where losses are collected."""
 
     node: int
     weight: float
     examples: float
 
 
-class Opinion(NamedTuple):
+class ClientEvaluation(NamedTuple):
     """What a client says of the model after a round; NaN where it does not.
 
     Attributes:
-        node: Who says it.
-        name: Number of the client in its node's config ("partition-id"), else -1.
+        node: Its node.
+        client_id: Number of the client in its node's config ("partition-id"), else -1.
         satisfied: Whether its requirement is met.
         held_out: Whether that is about data kept from training.
         accuracy: As its app measures it.
         examples: Samples that it measured on.
         loss: F_k(w).
         requirement: ρ_k.
-        test_loss: The same two on data kept from training.
-        test_requirement: See above.
+        test_loss: f_k(w), on data kept from training.
+        test_requirement: What ``test_loss`` must stay below.
     """
 
     node: int
-    name: int
+    client_id: int
     satisfied: bool
     held_out: bool
     accuracy: float
@@ -57,18 +63,25 @@ class Opinion(NamedTuple):
     test_requirement: float
 
 
-class Evaluated(NamedTuple):
-    """What all clients together say of the model after a round."""
+class RoundEvaluation(NamedTuple):
+    """What all clients together say of the model after a round.
 
-    told: int
+    Attributes:
+        responded: Clients whose evaluation counts.
+        satisfied: Those whose requirement is met.
+        held_out: Whether most judged by data kept from training.
+        accuracy: Mean over the clients that measured it; NaN if none did.
+    """
+
+    responded: int
     satisfied: int
     held_out: bool
     accuracy: float
 
     @property
     def gm_appeal(self) -> float:
-        """Share of satisfied clients among those that were heard; NaN without any."""
-        return self.satisfied / self.told if self.told else math.nan
+        """Share of satisfied clients among those that responded; NaN without any."""
+        return self.satisfied / self.responded if self.responded else math.nan
 
 
 class Round(NamedTuple):
@@ -77,61 +90,63 @@ class Round(NamedTuple):
     Attributes:
         number: From 1.
         counts: How clients answered; of the model before the round.
-        evaluated: What they say of the model after it, if they were asked.
-        events: Who did not take part, and why.
-        asked: Nodes that were asked; like the next two, only where losses are revealed.
-        joined: Who took part.
-        opinions: Every client's own.
+        evaluation: What they say of the model after it, if they were asked.
+        events: Clients that did not take part, and why.
+        sampled: Nodes that were asked; like the next two, only where losses are collected.
+        participants: Clients that took part.
+        client_evaluations: What each client says of the model after the round.
     """
 
     number: int
     counts: Counts
-    evaluated: Evaluated | None
+    evaluation: RoundEvaluation | None
     events: list[Event]
-    asked: list[int]
-    joined: list[Joined]
-    opinions: list[Opinion]
+    sampled: list[int]
+    participants: list[Participant]
+    client_evaluations: list[ClientEvaluation]
 
 
-def lines_of(own: Round) -> list[str]:
-    """A round for people: a line, and one for everybody who did not take part."""
-    counts, seen = own.counts, own.evaluated
-    if seen is not None:
-        appeal = f"GM-Appeal {seen.gm_appeal:.2f} of {seen.told} clients"
-        appeal += "" if math.isnan(seen.accuracy) else f", accuracy {100 * seen.accuracy:.1f} %"
-    elif counts.told:
-        appeal = f"GM-Appeal before it {counts.gm_appeal:.2f} of {counts.told} clients"
+def format_round(entry: Round) -> list[str]:
+    """Return a round for people: a line, and one for everybody who did not take part."""
+    counts, evaluation = entry.counts, entry.evaluation
+    if evaluation is not None:
+        accuracy = evaluation.accuracy
+        appeal = f"GM-Appeal {evaluation.gm_appeal:.2f} of {evaluation.responded} clients"
+        appeal += "" if math.isnan(accuracy) else f", accuracy {100 * accuracy:.1f} %"
+    elif counts.responded:
+        appeal = f"GM-Appeal before it {counts.gm_appeal:.2f} of {counts.responded} clients"
     else:
         appeal = "nobody was heard"
-    answers = [f"{counts.took_part} of {counts.asked} took part"]
+    answers = [f"{counts.participated} of {counts.sampled} took part"]
     answers += [f"{n} {kind}" for kind, n in counts._asdict().items()
                 if n and kind in ("declined", "failed", "rejected")]  # fmt: skip
-    events = [f"  node {event.node} {event.kind}: {event.why}" for event in own.events]
-    return [f"round {own.number}: {appeal}; {', '.join(answers)}", *events]
+    events = [f"  node {event.node} {event.kind}: {event.reason}" for event in entry.events]
+    return [f"round {entry.number}: {appeal}; {', '.join(answers)}", *events]
 
 
-def to_plain(own: Round) -> list[Any]:
-    """A round as lists, for JSON; it has no NaN."""
-    return _without_nan(own)
+def to_plain(entry: Round) -> list[Any]:
+    """Return a round as lists, for JSON; it has no NaN."""
+    return _without_nan(entry)
 
 
 def from_plain(content: list[Any]) -> Round:
-    """The round again."""
-    number, counts, evaluated, events, asked, joined, opinions = content
-    return Round(
-        number,
-        Counts(*counts),
-        None if evaluated is None else Evaluated(*map(_nan, evaluated)),
-        [Event(*own) for own in events],
-        asked,
-        [Joined(*map(_nan, own)) for own in joined],
-        [Opinion(*map(_nan, own)) for own in opinions],
+    """Return the round that ``to_plain`` made lists of."""
+    saved = Round(*content)
+    evaluation = saved.evaluation
+    return saved._replace(
+        counts=Counts(*saved.counts),
+        evaluation=None if evaluation is None else RoundEvaluation(*map(_nan, evaluation)),
+        events=[Event(*event) for event in saved.events],
+        participants=[Participant(*map(_nan, client)) for client in saved.participants],
+        client_evaluations=[
+            ClientEvaluation(*map(_nan, client)) for client in saved.client_evaluations
+        ],
     )
 
 
 def _without_nan(value: Any) -> Any:
     if isinstance(value, list | tuple):
-        return [_without_nan(own) for own in value]
+        return [_without_nan(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

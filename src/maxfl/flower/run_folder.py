@@ -3,11 +3,12 @@
 experiment.json          what is being run; written first, so that a folder is known by it
 checkpoint.safetensors   while it goes on: the model after the last round
 checkpoint.jsonl         while it goes on: what happened, a line for every round
+begun.json               while it goes on: how many rounds were begun
 rounds.log               a line for every round, and for everybody who did not take part
 progress.json            while it goes on: how far it is, for `maxfl watch`
 model.safetensors        the final global model
 metrics.parquet          GM-Appeal, accuracy and answers, round by round
-history.parquet, rounds.parquet, clients.parquet   every client, where losses were revealed
+history.parquet, rounds.parquet, clients.parquet   every client, where losses were collected
 summary.json             the final figures and all events; once it is there, the run is finished
 model-card.md            what the model is, and for whom it does not work; made from the others
 """
@@ -27,29 +28,41 @@ from safetensors.numpy import save as dump_tensors
 
 from maxfl.engine.history import History
 from maxfl.flower.replies import Arrays
-from maxfl.flower.results import Clients, history_of, metrics_table, notes_of, series, summary_entry
-from maxfl.flower.round_log import Round, from_plain, lines_of, to_plain
-from maxfl.runs import tables
-from maxfl.runs.progress import TRAIL, Live
-from maxfl.runs.run import claimed, machine, write_card
+from maxfl.flower.results import (
+    Clients,
+    build_history,
+    metric_series,
+    metrics_table,
+    summary_entry,
+)
+from maxfl.flower.round_log import Round, format_round, from_plain, to_plain
+from maxfl.runs.folder import RunFolder
+from maxfl.runs.progress import TRAIL
+from maxfl.runs.tables import clients_table, history_table, rounds_table, to_parquet
 from maxfl.utils.errors import InputError
 from maxfl.utils.files import read_json, write_json, write_whole
-from maxfl.utils.paths import METRICS, MODEL, ROUND_LOG, SUMMARY
+from maxfl.utils.paths import METRICS, MODEL, ROUND_LOG, TABLES
 
-CHECKPOINT, HAPPENED = "checkpoint.safetensors", "checkpoint.jsonl"
+CHECKPOINT, CHECKPOINT_ROUNDS = "checkpoint.safetensors", "checkpoint.jsonl"
 BEGUN = "begun.json"
-RESULTS = (METRICS, MODEL)
 
 
-class Kept(NamedTuple):
+class TrainingState(NamedTuple):
     """A model, and the rounds that led to it."""
 
     model: Arrays
     rounds: list[Round]
 
 
-class Settings(NamedTuple):
-    """What of a strategy's settings the results depend on."""
+class RunInfo(NamedTuple):
+    """What of a strategy's settings the results depend on.
+
+    Attributes:
+        rounds: Of the whole run.
+        title: What the data are, for reports.
+        temperature: T.
+        may_decline: Whether clients may stay away at all.
+    """
 
     rounds: int
     title: str
@@ -58,108 +71,144 @@ class Settings(NamedTuple):
 
 
 @contextmanager
-def kept_in(
-    folder: Path, config: dict[str, Any], settings: Settings, *, resume: bool
-) -> Iterator["Keeper"]:
-    """Hold a folder for one run; what the run says of itself there, it says until the end."""
-    description = {"config": config, "federation": "", "title": settings.title}
-    with claimed(folder, description, resume=resume, results=RESULTS) as finished:
-        keeper = Keeper(folder, settings, finished)
-        with keeper.live.telling():
-            yield keeper
+def open_federation_folder(
+    path: Path, config: dict[str, Any], info: RunInfo, *, resume: bool
+) -> Iterator["FederationFolder"]:
+    """Hold a folder for one run; when the block is left, what only a resumption needs is removed.
+
+    Args:
+        path: Of the folder.
+        config: All settings of the run; a folder of others is refused.
+        info: Those that the results depend on.
+        resume: Whether to go on with the run in the folder.
+    """
+    folder = RunFolder(path, (METRICS, MODEL))
+    description = {"config": config, "federation": "", "title": info.title}
+    with folder.claim(description, resume=resume) as finished:
+        federation = FederationFolder(folder, info, finished)
+        with federation.progress.noting_failure():
+            yield federation
         # Also of a finished run, which may have been killed just before.
-        for name in (CHECKPOINT, HAPPENED, BEGUN):
-            (folder / name).unlink(missing_ok=True)
-        write_card(folder)
-        keeper.live.remove()
+        for name in (CHECKPOINT, CHECKPOINT_ROUNDS, BEGUN):
+            (path / name).unlink(missing_ok=True)
+        folder.write_card()
+        federation.progress.remove()
 
 
-class Keeper:
-    """A folder that is held for one run.
+class FederationFolder:
+    """A run folder that is held for one federation.
 
     Attributes:
-        before: What was kept when the run stopped, None if it is new.
-        finished: The final model, None if the run is not finished.
-        begun: Rounds that were begun, those that a stop cut off included.
+        saved: The checkpoint of a run that was stopped, None if the run is new or finished.
+        final_model: The model of a finished run, None if the run is not finished.
+        rounds_begun: Rounds that were begun, those that a stop cut off included.
+        progress: What the run says of itself while it is at work.
     """
 
-    def __init__(self, folder: Path, settings: Settings, finished: bool) -> None:
-        self._folder, self._settings = folder, settings
+    def __init__(self, folder: RunFolder, info: RunInfo, finished: bool) -> None:
+        self._folder, self._path, self._info = folder, folder.path, info
         self._began = time.monotonic()
-        self._spent = 0.0
-        self.live = Live(folder, [{}], None)
-        self.finished = _load(folder / MODEL)[0] if finished else None
-        self.before = None if finished else self._before()
-        there = (folder / BEGUN).is_file()
-        self.begun: int = read_json(folder / BEGUN) if there else 0
+        self._seconds_before = 0.0
+        self.progress = folder.progress([{}])
+        self.final_model = _read_model(self._path / MODEL).model if finished else None
+        self.saved = None if finished else self._read_checkpoint()
+        begun = self._path / BEGUN
+        self.rounds_begun: int = read_json(begun) if begun.is_file() else 0
 
-    def _before(self) -> Kept | None:
-        if not (self._folder / CHECKPOINT).is_file():
-            (self._folder / HAPPENED).unlink(missing_ok=True)
+    def _read_checkpoint(self) -> TrainingState | None:
+        if not (self._path / CHECKPOINT).is_file():
+            (self._path / CHECKPOINT_ROUNDS).unlink(missing_ok=True)
             return None
-        model, done, self._spent = _load(self._folder / CHECKPOINT)
+        checkpoint = _read_model(self._path / CHECKPOINT)
+        self._seconds_before = checkpoint.seconds
         # A line more than the model has rounds is of one that was cut off.
-        lines = (self._folder / HAPPENED).read_text().splitlines()[:done]
+        lines = (self._path / CHECKPOINT_ROUNDS).read_text().splitlines()[: checkpoint.rounds]
         rounds = [from_plain(json.loads(line)) for line in lines]
-        write_whole(self._folder / HAPPENED, _lines(lines))
-        told = [line for own in rounds for line in lines_of(own)]
-        write_whole(self._folder / ROUND_LOG, _lines(told))
-        for own in rounds:
-            _tell(self.live, own)
-        self.live.report("resumed", done, self._settings.rounds)
-        return Kept(model, rounds)
+        write_whole(self._path / CHECKPOINT_ROUNDS, _to_bytes(lines))
+        log = [line for entry in rounds for line in format_round(entry)]
+        write_whole(self._path / ROUND_LOG, _to_bytes(log))
+        for entry in rounds:
+            self._note_metrics(entry)
+        self.progress.report("resumed", checkpoint.rounds, self._info.rounds)
+        return TrainingState(checkpoint.model, rounds)
 
-    def begin(self) -> None:
+    def begin_round(self) -> None:
         """Note that a round begins: privacy is spent by it, whatever becomes of it."""
-        self.begun += 1
-        write_json(self._folder / BEGUN, self.begun)
+        self.rounds_begun += 1
+        write_json(self._path / BEGUN, self.rounds_begun)
 
-    def save(self, kept: Kept) -> None:
-        """Keep the model after a round; killed at any moment, the last or this one stands."""
-        own = kept.rounds[-1]
-        _append(self._folder / HAPPENED, [json.dumps(to_plain(own))])
-        write_whole(self._folder / CHECKPOINT, self._tensors(kept))
-        _append(self._folder / ROUND_LOG, lines_of(own))
-        _tell(self.live, own)
-        self.live.report("rounds", len(kept.rounds), self._settings.rounds)
+    def save(self, state: TrainingState) -> None:
+        """Save the model after a round; killed at any moment, the last or this one stands."""
+        entry = state.rounds[-1]
+        _append(self._path / CHECKPOINT_ROUNDS, [json.dumps(to_plain(entry))])
+        write_whole(self._path / CHECKPOINT, self._to_tensors(state))
+        _append(self._path / ROUND_LOG, format_round(entry))
+        self._note_metrics(entry)
+        self.progress.report("rounds", len(state.rounds), self._info.rounds)
+
+    def finish(self, state: TrainingState, extra: dict[str, Any]) -> None:
+        """Write the results; ``extra`` goes into the entry of the summary."""
+        rounds, info = state.rounds, self._info
+        by_client = build_history(rounds, info.temperature, info.may_decline)
+        contents = {} if by_client is None else _client_tables(*by_client)
+        contents[METRICS] = to_parquet(metrics_table(rounds))
+        contents[MODEL] = self._to_tensors(state)
+        summary = {
+            "flower": version("flwr"),
+            "seconds": self._seconds,
+            "rounds": info.rounds,
+            "means_only": by_client is None,
+            "configurations": [summary_entry(rounds, info.title) | extra],
+        }
+        self._folder.write_results(contents, summary)
+
+    def _note_metrics(self, entry: Round) -> None:
+        """Note the metrics of a round in the progress file, NaN for what is not known."""
+        series = metric_series([entry])
+        values = {name: series[name].values if name in series else [np.nan] for name in TRAIL}
+        self.progress.note([entry.number], {name: np.array([v]) for name, v in values.items()})
 
     @property
     def _seconds(self) -> float:
         """Time at work, before a stop too."""
-        return round(self._spent + time.monotonic() - self._began, 3)
+        return round(self._seconds_before + time.monotonic() - self._began, 3)
 
-    def _tensors(self, kept: Kept) -> bytes:
-        """The file has its own order of arrays; a model's is that of its names."""
-        about = {"names": list(kept.model), "rounds": len(kept.rounds), "seconds": self._seconds}
-        arrays = {name: np.ascontiguousarray(array) for name, array in kept.model.items()}
-        return dump_tensors(arrays, {key: json.dumps(value) for key, value in about.items()})
-
-    def finish(self, kept: Kept, extra: dict[str, Any]) -> None:
-        """Write the results."""
-        folder, settings = self._folder, self._settings
-        found = history_of(kept.rounds, settings.temperature, settings.may_decline)
-        if found is not None:
-            _write_clients(folder, *found)
-        write_whole(folder / METRICS, tables.to_parquet(metrics_table(kept.rounds)))
-        write_whole(folder / MODEL, self._tensors(kept))
-        entry = summary_entry(kept.rounds, settings.title, notes_of(kept.rounds))
-        about = {
-            **machine(),
-            "flower": version("flwr"),
-            "seconds": self._seconds,
-            "rounds": settings.rounds,
-            "means_only": found is None,
-        }
-        write_json(folder / SUMMARY, {**about, "configurations": [entry | extra]})
+    def _to_tensors(self, state: TrainingState) -> bytes:
+        """Return a safetensors file; it sorts arrays, so the order of their names is in it too."""
+        metadata = {
+            "names": list(state.model), "rounds": len(state.rounds), "seconds": self._seconds
+        }  # fmt: skip
+        arrays = {name: np.ascontiguousarray(array) for name, array in state.model.items()}
+        return dump_tensors(arrays, {key: json.dumps(value) for key, value in metadata.items()})
 
 
-def _load(path: Path) -> tuple[Arrays, int, float]:
-    """The model in a file, the number of rounds that led to it, and the seconds."""
+def _client_tables(history: History, clients: Clients) -> dict[str, bytes]:
+    sizes = clients.train_sizes, clients.test_sizes
+    contents = (
+        history_table(history, [0]),
+        rounds_table(history, [0]),
+        clients_table(history, clients.names, *sizes, [0]),
+    )
+    names = [name for name in TABLES if name != METRICS]
+    return {name: to_parquet(table) for name, table in zip(names, contents, strict=True)}
+
+
+class _SavedModel(NamedTuple):
+    """The model in a file, the number of rounds that led to it, and the seconds they took."""
+
+    model: Arrays
+    rounds: int
+    seconds: float
+
+
+def _read_model(path: Path) -> _SavedModel:
     try:
         with safe_open(path, framework="numpy") as file:
-            about = file.metadata()
-            model = {key: file.get_tensor(key) for key in json.loads(about["names"])}
-            return model, json.loads(about["rounds"]), json.loads(about["seconds"])
+            metadata = file.metadata()
+            model = {key: file.get_tensor(key) for key in json.loads(metadata["names"])}
+            return _SavedModel(
+                model, json.loads(metadata["rounds"]), json.loads(metadata["seconds"])
+            )
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"{path} can't be read ({error}): it is damaged or of another version. Remove it to "
@@ -169,27 +218,10 @@ def _load(path: Path) -> tuple[Arrays, int, float]:
 
 def _append(path: Path, lines: list[str]) -> None:
     with path.open("ab") as file:
-        file.write(_lines(lines))
+        file.write(_to_bytes(lines))
         file.flush()
         os.fsync(file.fileno())
 
 
-def _lines(lines: list[str]) -> bytes:
+def _to_bytes(lines: list[str]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
-
-
-def _write_clients(folder: Path, history: History, clients: Clients) -> None:
-    sizes = (clients.names, clients.train_sizes, clients.test_sizes)
-    every = {
-        "history.parquet": tables.history_table(history, [0]),
-        "rounds.parquet": tables.rounds_table(history, [0]),
-        "clients.parquet": tables.clients_table(history, *sizes, [0]),
-    }
-    for name, table in every.items():
-        write_whole(folder / name, tables.to_parquet(table))
-
-
-def _tell(live: Live, own: Round) -> None:
-    found = series([own])
-    known = {name: np.array([found[name][1]]) for name in TRAIL if name in found}
-    live.note([own.number], {name: known.get(name, np.array([[np.nan]])) for name in TRAIL})

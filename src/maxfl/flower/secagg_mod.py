@@ -29,17 +29,20 @@ from flwr.compat.common.recorddict_compat import fitres_to_recorddict, recorddic
 from numpy.typing import NDArray
 
 from maxfl.flower import keys
-from maxfl.flower.replies import LARGEST_WEIGHT
+from maxfl.flower.replies import MAX_WEIGHT
 from maxfl.utils.errors import InputError
 
-Named = dict[str, NDArray[Any]]
+NamedArrays = dict[str, NDArray[Any]]
 
 
 def secure_mod(message: Message, context: Context, app: ClientAppCallable) -> Message:
-    """A mod that goes before ``appeal_mod``: ``mods=[secure_mod, appeal_mod(...)]``."""
+    """Answer by secure aggregation alone; goes before ``appeal_mod`` in a ClientApp's mods.
+
+    ``ClientApp(mods=[secure_mod, appeal_mod(...)])``.
+    """
     kind = message.metadata.message_type
     if kind == MessageType.TRAIN and RECORD_KEY_CONFIGS in message.content.config_records:
-        return secaggplus_mod(message, context, lambda m, c: _term(m, c, app))
+        return secaggplus_mod(message, context, lambda m, c: _reply_with_term(m, c, app))
     if kind in (MessageType.TRAIN, MessageType.EVALUATE):
         raise InputError(
             "this client answers by secure aggregation alone: the server's strategy needs "
@@ -48,12 +51,12 @@ def secure_mod(message: Message, context: Context, app: ClientAppCallable) -> Me
     return app(message, context)
 
 
-def _term(message: Message, context: Context, app: ClientAppCallable) -> Message:
+def _reply_with_term(message: Message, context: Context, app: ClientAppCallable) -> Message:
     """Let the app train, and answer with this client's term of the sums."""
-    came = recorddict_to_fitins(message.content, keep_input=True)
-    names = json.loads(str(came.config[keys.NAMES]))
-    model: Named = dict(zip(names, parameters_to_ndarrays(came.parameters), strict=True))
-    config = {k: v for k, v in came.config.items() if k not in (keys.NAMES, keys.CLIP)}
+    request = recorddict_to_fitins(message.content, keep_input=True)
+    names = json.loads(str(request.config[keys.ARRAY_NAMES]))
+    model: NamedArrays = dict(zip(names, parameters_to_ndarrays(request.parameters), strict=True))
+    config = {k: v for k, v in request.config.items() if k not in (keys.ARRAY_NAMES, keys.CLIP)}
     message.content = RecordDict({
         "arrays": ArrayRecord({name: Array(array) for name, array in model.items()}),
         "config": ConfigRecord(config),  # type: ignore[arg-type]
@@ -63,36 +66,40 @@ def _term(message: Message, context: Context, app: ClientAppCallable) -> Message
         (arrays,) = reply.content.array_records.values()
         (metrics,) = reply.content.metric_records.values()
         trained = {name: arrays[name].numpy() for name in names}
-        term = weighted(model, trained, metrics, float(came.config[keys.CLIP]))
+        term = _participant_term(model, trained, metrics, float(request.config[keys.CLIP]))
     elif reply.error.code == keys.DECLINED:
-        term = [np.zeros(array.shape) for array in model.values()] + [_bits(0.0, 0, 1)]
+        term = [np.zeros(array.shape) for array in model.values()] + [_scalars(0.0, 0, 1)]
     else:
         raise InputError(f"the client's app failed: {reply.error.reason}")
     result = FitRes(Status(Code.OK, ""), ndarrays_to_parameters(term), num_examples=1, metrics={})
     return Message(fitres_to_recorddict(result, keep_input=False), reply_to=message)
 
 
-def weighted(
-    before: Named, after: Named, metrics: MetricRecord, clip: float
+def _participant_term(
+    before: NamedArrays, after: NamedArrays, metrics: MetricRecord, clip: float
 ) -> list[NDArray[np.float64]]:
-    """q_k Δ_k, with Δ_k clipped to C, and (q_k, a_k/4, 0, 1/4).
+    """Return q_k Δ_k, with Δ_k clipped to C, and (q_k, a_k/4, 0, 1/4).
 
     Nobody could see a bad term among the masks, and it would spoil everybody's sum: so a client
     refuses to send one.
     """
     weight: Any = metrics[keys.WEIGHT]
-    if not 0 <= weight <= LARGEST_WEIGHT:
+    satisfied: Any = metrics[keys.SATISFIED]
+    if not 0 <= weight <= MAX_WEIGHT:
         raise InputError(f"this client's weight is {weight}: its loss or requirement is no number")
     for name, array in before.items():
         if after[name].shape != array.shape:
-            raise InputError(f"{name} is {after[name].shape} after training; want {array.shape}")
+            raise InputError(
+                f"{name} is {after[name].shape} after training; expected {array.shape}"
+            )
     update = [before[name].astype(np.float64) - after[name] for name in before]
     norm = math.sqrt(sum(float((u**2).sum()) for u in update))
     if not math.isfinite(norm):
         raise InputError("this client's trained model has values that are not finite")
     factor = weight * min(1.0, clip / norm if norm else 1.0)
-    return [factor * u for u in update] + [_bits(weight, int(metrics[keys.APPEAL]), 0)]  # type: ignore[arg-type]
+    return [factor * u for u in update] + [_scalars(weight, int(satisfied), 0)]
 
 
-def _bits(weight: float, satisfied: int, declined: int) -> NDArray[np.float64]:
+def _scalars(weight: float, satisfied: int, declined: int) -> NDArray[np.float64]:
+    """Return what a client adds to the sums beside its update; bits are ¼, as large as weights."""
     return np.array([weight, satisfied / 4, declined / 4, 1 / 4])

@@ -1,4 +1,4 @@
-"""What a round adds up to: the two sums that MaxFL's step needs, and how clients answered."""
+"""What a round adds up to: how clients answered, the two sums of MaxFL, and the step along them."""
 
 import math
 from typing import NamedTuple
@@ -8,102 +8,127 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from maxfl.core.aggregators import Robust, Rule, clip_norm, combine
-from maxfl.core.algorithm import Total
-from maxfl.flower.replies import Accepted, Arrays, Sorted
+from maxfl.core.aggregators import AggregationRule, Aggregator, aggregate, clip_update
+from maxfl.core.algorithm import Algorithm, Cohort, Server, WeightedSum
+from maxfl.flower.replies import AcceptedReply, Arrays, SortedReplies
 
 
 class Counts(NamedTuple):
     """How clients answered in a round.
 
     Attributes:
-        asked: Messages that were sent.
-        took_part: Replies that counted.
+        sampled: Messages that were sent.
+        participated: Replies that counted.
         satisfied: Of those, clients whose requirement the model met.
         declined: Clients that stayed away because it did not.
         failed: Errors, and clients that did not answer in time.
         rejected: Replies that were no good.
     """
 
-    asked: int
-    took_part: int
-    satisfied: int
-    declined: int
-    failed: int
-    rejected: int
+    sampled: int
+    participated: int = 0
+    satisfied: int = 0
+    declined: int = 0
+    failed: int = 0
+    rejected: int = 0
 
     @property
-    def told(self) -> int:
+    def responded(self) -> int:
         """Clients that said whether they are satisfied."""
-        return self.took_part + self.declined
+        return self.participated + self.declined
 
     @property
     def gm_appeal(self) -> float:
         """Share of satisfied clients among those that said whether they are; NaN without any."""
-        return self.satisfied / self.told if self.told else math.nan
+        return self.satisfied / self.responded if self.responded else math.nan
 
 
-class Tally(NamedTuple):
+class RoundSums(NamedTuple):
     """Sums over the clients of a round: all that the server needs to know of them.
 
     Attributes:
-        weighted: Σ q_k Δ_k, by name.
+        update: Σ q_k Δ_k, by name.
         weight: Σ q_k.
         satisfied: Clients whose requirement the model met.
         declined: Clients that stayed away because it did not.
-        told: Clients that are in these sums.
+        responded: Clients that are in these sums.
     """
 
-    weighted: Arrays
+    update: Arrays
     weight: float
     satisfied: float
     declined: float
-    told: float
+    responded: float
 
 
-def count(asked: int, found: Sorted, replies: int) -> Counts:
-    """How clients answered, as seen from their replies."""
-    silent = max(0, asked - replies)
+def count_replies(sampled: int, replies: SortedReplies, answered: int) -> Counts:
+    """Count how clients answered; those that did not are failed too."""
     return Counts(
-        asked,
-        len(found.accepted),
-        sum(own.satisfied for own in found.accepted),
-        len(found.declined),
-        len(found.failed) + silent,
-        len(found.rejected),
+        sampled,
+        participated=len(replies.accepted),
+        satisfied=sum(reply.satisfied for reply in replies.accepted),
+        declined=len(replies.declined),
+        failed=len(replies.failed) + max(0, sampled - answered),
+        rejected=len(replies.rejected),
     )
 
 
-def estimated(asked: int, sums: Tally) -> Counts:
-    """Counts where only (noisy) sums are known: whole, and no more than can be."""
-    told = round(min(max(sums.told, 0.0), asked))
-    declined = round(min(max(sums.declined, 0.0), told))
-    satisfied = round(min(max(sums.satisfied, 0.0), told - declined))
-    return Counts(asked, told - declined, satisfied, declined, asked - told, 0)
+def estimate_counts(sampled: int, sums: RoundSums) -> Counts:
+    """Estimate counts from sums, which may be noisy: whole numbers, and no more than can be."""
+    responded = round(min(max(sums.responded, 0.0), sampled))
+    declined = round(min(max(sums.declined, 0.0), responded))
+    satisfied = round(min(max(sums.satisfied, 0.0), responded - declined))
+    return Counts(
+        sampled, responded - declined, satisfied, declined, failed=sampled - responded, rejected=0
+    )
 
 
-def add_up(
-    accepted: list[Accepted], counts: Counts, like: Arrays, robust: Robust, *, by_examples: bool
-) -> Tally:
-    """Σ q_k Δ_k and Σ q_k, of clipped updates, by the robust rule; or n_k in place of q_k."""
+def sum_updates(
+    accepted: list[AcceptedReply],
+    counts: Counts,
+    model: Arrays,
+    aggregator: Aggregator,
+    *,
+    by_examples: bool,
+) -> RoundSums:
+    """Add up Σ q_k Δ_k and Σ q_k by an aggregator; n_k takes the place of q_k ``by_examples``."""
     if not accepted:
-        nothing: Arrays = {name: np.zeros(array.shape) for name, array in like.items()}
-        return Tally(nothing, 0.0, 0.0, counts.declined, counts.told)
+        zeros: Arrays = {name: np.zeros(array.shape) for name, array in model.items()}
+        return RoundSums(zeros, 0.0, 0.0, counts.declined, counts.responded)
     weights = np.array(
-        [own.examples if by_examples else own.weight for own in accepted], np.float32
+        [reply.examples if by_examples else reply.weight for reply in accepted], np.float32
     )
-    total = _total([own.update for own in accepted], weights, robust)
-    weighted = {name: np.asarray(array) for name, array in total.update.items()}
-    return Tally(weighted, float(total.weight), counts.satisfied, counts.declined, counts.told)
+    total = _weighted_sum([reply.update for reply in accepted], weights, aggregator)
+    update = {name: np.asarray(array) for name, array in total.update.items()}
+    return RoundSums(
+        update, float(total.weight), counts.satisfied, counts.declined, counts.responded
+    )
 
 
-def _total(updates: list[Arrays], weights: NDArray[np.float32], robust: Robust) -> Total:
-    limits, rule = robust.limits, robust.rule
-    if robust.clips:
-        updates = [clip_norm(update, limits.clip) for update in updates]
-    if rule is not Rule.MEAN:
+def _weighted_sum(
+    updates: list[Arrays], weights: NDArray[np.float32], aggregator: Aggregator
+) -> WeightedSum:
+    hparams, rule = aggregator.hparams, aggregator.rule
+    if aggregator.clips:
+        updates = [clip_update(update, hparams.clip_norm) for update in updates]
+    if rule is not AggregationRule.MEAN:
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *updates)
-        return combine(rule, limits, stacked, jnp.asarray(weights))
+        return aggregate(rule, hparams, stacked, jnp.asarray(weights))
     weighted = [jax.tree.map(lambda u, q=q: q * u, update)
                 for q, update in zip(weights, updates, strict=True)]  # fmt: skip
-    return Total(jax.tree.map(lambda *leaves: sum(leaves), *weighted), weights.sum())
+    return WeightedSum(jax.tree.map(lambda *leaves: sum(leaves), *weighted), weights.sum())
+
+
+def take_step(algorithm: Algorithm, server_lr: float, model: Arrays, sums: RoundSums) -> Arrays:
+    """Compute w − η_g · Σ q_k Δ_k / (Σ q_k + ε), as the simulation does; it may not be finite."""
+    server, total = Server(model, ()), WeightedSum(sums.update, jnp.float32(sums.weight))
+    direction, _ = algorithm.server_update(algorithm.hparams, server, total, _NO_COHORT)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return {
+            name: np.asarray(w - server_lr * np.asarray(direction[name]), w.dtype)
+            for name, w in model.items()
+        }
+
+
+_NO_COHORT = Cohort((), (), (), (), ())  # type: ignore[arg-type]
+"""The servers of MaxFL and FedAvg look at sums alone."""

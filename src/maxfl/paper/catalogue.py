@@ -1,10 +1,10 @@
-"""The paper's experiments, every one, and the settings that it leaves open.
+"""The paper's exhibits, every one, and the settings that it leaves open.
 
 Section "Experiments" and appendix "Experiment Details" of Cho et al., "Maximizing Global Model
 Appeal in Federated Learning", TMLR 2024. docs/reproduction.md says what was found.
 """
 
-from maxfl.paper.declare import Column, Experiment, Method, Metric, Part, Settings, Study
+from maxfl.paper.declare import Column, Exhibit, Method, Metric, Part, Settings, Study
 
 RATES = (0.1, 0.05, 0.01, 0.005, 0.001)
 WORK: dict[str, tuple[int, ...]] = {
@@ -12,10 +12,10 @@ WORK: dict[str, tuple[int, ...]] = {
     "training.local_steps": (10, 30, 50),
 }
 GRID = {"training.local_lr": RATES, **WORK}
-"""The paper's: η_l η_g, b and τ, with η_g = 1."""
+"""The paper's grid: η_l η_g, b and τ, with η_g = 1."""
 SERVER_GRID = {"training.server_lr": (1.0, 2.0, 10.0, 20.0), **WORK}
-"""The same products η_l η_g for a fixed η_l, and so for a fixed requirement: with η_l = 0.005,
-they are 0.005, 0.01, 0.05 and 0.1."""
+"""The paper's grid for a fixed η_l, and so for a fixed requirement: with η_l = 0.005, the products
+η_l η_g are 0.005, 0.01, 0.05 and 0.1."""
 
 FEDAVG = Method("FedAvg", {"algorithm.name": "fedavg"})
 FEDPROX = Method("FedProx", {"algorithm.name": "fedprox"})
@@ -28,7 +28,7 @@ QFFL_10 = Method("q-FFL, q = 10", {"algorithm.name": "qffl", "algorithm.q": 10.0
 MWFED = Method("MW-Fed", {"algorithm.name": "mwfed"})
 MAXFL = Method("MaxFL", {"algorithm.name": "maxfl"})
 ANNEALED = Method(
-    "MaxFL, annealed (ours)", {"algorithm.name": "maxfl-annealed"}, paced="algorithm.rounds"
+    "MaxFL, annealed (ours)", {"algorithm.name": "maxfl-annealed"}, rounds_key="algorithm.rounds"
 )
 
 IMAGES: Settings = {
@@ -78,8 +78,8 @@ TWEETS: Settings = {
     "training.local_lr": 0.05,
     "requirement.steps": 100,
 }
-PAPERS_EMNIST: Settings = {"data.part": "both"}
-PAPERS_TWEETS: Settings = {
+PAPER_EMNIST: Settings = {"data.part": "both"}
+PAPER_TWEETS: Settings = {
     "data.source": "sent140",
     "data.vectors": "glove.6B.200d",
     "data.partition": "by-owner",
@@ -91,9 +91,9 @@ STAND_IN = (
     "STAND-IN for Sent140: 487 made-up users of 50 real tweets each and 100-d vectors; the paper "
     "has 927 real users and 200-d vectors."
 )
-OPT_OUT: Settings = {"participation.rule": "opt-out", "participation.start": 10}
-LIES: Settings = {"adversary.inflation": 20.0, "adversary.noise": 0.1}
-TUNING: Settings = {"personal.tuning": 5}
+OPT_OUT: Settings = {"participation.rule": "opt-out", "participation.start_round": 10}
+BYZANTINE: Settings = {"attack.loss_inflation": 20.0, "attack.noise_std": 0.1}
+FINETUNING: Settings = {"personalization.finetune_steps": 5}
 
 TYPICAL: Settings = {
     "training.local_lr": 0.01, "training.batch_size": 32, "training.local_steps": 30,
@@ -105,22 +105,22 @@ TYPICAL_SERVER: Settings = {
 TYPICAL_TWEETS: Settings = TYPICAL_SERVER | {"training.server_lr": 1.0}
 
 
-def _liars(share: float) -> Settings:
-    return {**OPT_OUT, **LIES, "adversary.share": share}
+def _maxfl(**hparams: float) -> Settings:
+    """Return hyper-parameters of MaxFL, which other methods leave behind."""
+    return {"algorithm.name": "maxfl"} | {f"algorithm.{n}": v for n, v in hparams.items()}
 
 
-def _maxfl(**numbers: float) -> Settings:
-    """Numbers of MaxFL, which other methods leave behind."""
-    return {"algorithm.name": "maxfl"} | {f"algorithm.{n}": v for n, v in numbers.items()}
+def _percent(fraction: float) -> str:
+    return f"{100 * fraction:.0f} %"
 
 
 IMAGE_PARTS = (
     Part("FMNIST", FMNIST, TYPICAL),
-    Part("EMNIST", EMNIST, TYPICAL_EMNIST, EMNIST_PART, PAPERS_EMNIST),
+    Part("EMNIST", EMNIST, TYPICAL_EMNIST, EMNIST_PART, PAPER_EMNIST),
 )
 CLUSTER_PARTS = (
     Part("FMNIST", CLUSTERS, TYPICAL_SERVER),
-    Part("Sent140", TWEETS, TYPICAL_TWEETS, STAND_IN, PAPERS_TWEETS),
+    Part("Sent140", TWEETS, TYPICAL_TWEETS, STAND_IN, PAPER_TWEETS),
 )
 
 OPT_OUT_STUDY = Study(
@@ -133,7 +133,9 @@ OPT_OUT_STUDY = Study(
 FLIPPED_STUDY = OPT_OUT_STUDY._replace(
     name="flipped",
     parts=tuple(
-        part._replace(label="FMNIST, 30 % flipped", settings=part.settings | {"data.flipped": 0.3})
+        part._replace(
+            label="FMNIST, 30 % flipped", settings=part.settings | {"data.flipped_fraction": 0.3}
+        )
         for part in OPT_OUT_STUDY.parts[:1]
     ),
 )
@@ -158,7 +160,7 @@ FEW_STUDY = Study(
     (
         Part(
             "FMNIST",
-            {**FMNIST, **OPT_OUT, "training.cohort": 3, "participation.start": 5},
+            {**FMNIST, **OPT_OUT, "training.cohort": 3, "participation.start_round": 5},
             TYPICAL,
         ),
     ),
@@ -166,15 +168,15 @@ FEW_STUDY = Study(
     GRID,
     "test_accuracy",
 )
-LIARS_STUDY = Study(
-    "liars",
+BYZANTINE_STUDY = Study(
+    "byzantine",
     tuple(
         part._replace(
-            label=f"{part.label}, {share:.0%} liars".replace("%", " %"),
-            settings=part.settings | _liars(share),
+            label=f"{part.label}, {_percent(fraction)} Byzantine",
+            settings=part.settings | OPT_OUT | BYZANTINE | {"attack.fraction": fraction},
         )
         for part in IMAGE_PARTS
-        for share in (0.1, 0.05)
+        for fraction in (0.1, 0.05)
     ),
     (MWFED, MAXFL, ANNEALED),
     GRID,
@@ -187,9 +189,9 @@ CLUSTERS_STUDY = Study(
     SERVER_GRID,
     "gm_appeal",
 )
-TUNED_STUDY = Study(
-    "tuned",
-    tuple(part._replace(settings=part.settings | TUNING) for part in CLUSTER_PARTS),
+FINETUNED_STUDY = Study(
+    "finetuned",
+    tuple(part._replace(settings=part.settings | FINETUNING) for part in CLUSTER_PARTS),
     (FEDAVG, FEDPROX, SCAFFOLD, PERFEDAVG, MWFED, MAXFL, ANNEALED),
     SERVER_GRID,
     "gm_appeal",
@@ -209,13 +211,13 @@ SYNTHETIC_STUDY = Study(
     "synthetic",
     tuple(
         Part(
-            f"{share:.0%} training data".replace("%", " %"),
+            f"{_percent(fraction)} training data",
             {
                 "data.source": "synthetic",
                 "data.partition": "by-owner",
                 "data.clients": 100,
                 "data.unseen": 100,
-                "data.train_share": share,
+                "data.train_fraction": fraction,
                 "model.hidden": [64, 30],
                 "training.rounds": 200,
                 "training.cohort": 5,
@@ -223,7 +225,7 @@ SYNTHETIC_STUDY = Study(
             },
             TYPICAL_SERVER,
         )
-        for share in (0.4, 0.8)
+        for fraction in (0.4, 0.8)
     ),
     (FEDAVG, FEDPROX, MAXFL, ANNEALED),
     SERVER_GRID,
@@ -231,7 +233,7 @@ SYNTHETIC_STUDY = Study(
 )
 
 SLOW = ("dropout 0.2", "100 samples a client", "30 % flipped, shifted")
-"""Between others, or like them, with programs of their own to compile: not for ``quick``."""
+"""Between others, or like them, with further programs to compile: not for ``quick``."""
 SENSITIVITY_STUDY = Study(
     "sensitivity",
     tuple(
@@ -247,8 +249,8 @@ SENSITIVITY_STUDY = Study(
             "m = 20": {"training.cohort": 20},
             **{f"dropout {d}": {"model.dropout": d} for d in (0.0, 0.2)},
             **{f"{n} samples a client": {"data.samples": n} for n in (50, 100)},
-            "30 % flipped, reversed": {"data.flipped": 0.3, "data.flip": "reverse"},
-            "30 % flipped, shifted": {"data.flipped": 0.3, "data.flip": "shift"},
+            "30 % flipped, reversed": {"data.flipped_fraction": 0.3, "data.flip": "reverse"},
+            "30 % flipped, shifted": {"data.flipped_fraction": 0.3, "data.flip": "shift"},
         }.items()
     ),
     (FEDAVG, MAXFL, ANNEALED),
@@ -260,7 +262,7 @@ SENSITIVITY_STUDY = Study(
 def _columns(
     study: Study, clients: tuple[str, ...], metrics: tuple[Metric, ...]
 ) -> tuple[Column, ...]:
-    """Every combination, part after part."""
+    """Return every combination, part after part."""
     return tuple(
         Column(part.label, group, metric, study.model)
         for part in study.parts
@@ -270,16 +272,16 @@ def _columns(
 
 
 BOTH, SEEN, UNSEEN = ("seen", "unseen"), ("seen",), ("unseen",)
-FIVE = ("FedAvg", "FedProx", "SCAFFOLD", "MW-Fed", "MaxFL", "MaxFL, annealed (ours)")
+CLUSTER_METHODS = ("FedAvg", "FedProx", "SCAFFOLD", "MW-Fed", "MaxFL", "MaxFL, annealed (ours)")
 
-EXPERIMENTS = {
-    experiment.name: experiment
-    for experiment in (
-        Experiment(
+EXHIBITS = {
+    exhibit.name: exhibit
+    for exhibit in (
+        Exhibit(
             "tab:testacc", "clients may leave after 10 rounds: accuracy and GM-Appeal",
             OPT_OUT_STUDY, _columns(OPT_OUT_STUDY, BOTH, ("test_accuracy", "gm_appeal")),
         ),
-        Experiment(
+        Exhibit(
             "fig:moti", "FMNIST, clients may leave after 10 rounds: both over the rounds",
             OPT_OUT_STUDY,
             tuple(
@@ -287,69 +289,69 @@ EXPERIMENTS = {
                 for metric in ("gm_appeal", "test_accuracy")
                 for clients in BOTH
             ),
-            drawn=True,
+            is_figure=True,
         ),
-        Experiment(
+        Exhibit(
             "tab:testacc2", "3 clients a round, who may leave after 5 (a comment in its source)",
             FEW_STUDY, _columns(FEW_STUDY, BOTH, ("test_accuracy", "gm_appeal")),
         ),
-        Experiment(
-            "tab:byz", "5 % and 10 % of the clients lie",
-            LIARS_STUDY, _columns(LIARS_STUDY, BOTH, ("test_accuracy", "gm_appeal")),
+        Exhibit(
+            "tab:byz", "5 % and 10 % of the clients are Byzantine",
+            BYZANTINE_STUDY, _columns(BYZANTINE_STUDY, BOTH, ("test_accuracy", "gm_appeal")),
         ),
-        Experiment(
+        Exhibit(
             "fig:dnn", "clusters: GM-Appeal, preferred-model and test accuracy over rounds",
             CLUSTERS_STUDY,
             _columns(CLUSTERS_STUDY, SEEN, ("gm_appeal", "preferred_accuracy", "test_accuracy")),
-            FIVE, drawn=True,
+            CLUSTER_METHODS, is_figure=True,
         ),
-        Experiment(
+        Exhibit(
             "tab:unseen", "clusters: GM-Appeal and preferred-model accuracy of unseen clients",
             CLUSTERS_STUDY, _columns(CLUSTERS_STUDY, UNSEEN, ("gm_appeal", "preferred_accuracy")),
-            FIVE,
+            CLUSTER_METHODS,
         ),
-        Experiment(
+        Exhibit(
             "tab:qfflseen", "clusters: against q-FFL, a fair method",
             CLUSTERS_STUDY, _columns(CLUSTERS_STUDY, SEEN, ("gm_appeal", "preferred_accuracy")),
             ("q-FFL, q = 1", "q-FFL, q = 10", "MaxFL", "MaxFL, annealed (ours)"),
         ),
-        Experiment(
+        Exhibit(
             "fig:abl", "clusters: held-out against training loss over rounds",
             CLUSTERS_STUDY, _columns(CLUSTERS_STUDY, SEEN, ("train_loss", "test_loss")),
-            ("MaxFL",), drawn=True,
+            ("MaxFL",), is_figure=True,
         ),
-        Experiment(
-            "tab:local", "clusters: GM-Appeal after 5 tuning steps",
-            TUNED_STUDY, _columns(TUNED_STUDY, BOTH, ("gm_appeal",)),
+        Exhibit(
+            "tab:local", "clusters: GM-Appeal after 5 fine-tuning steps",
+            FINETUNED_STUDY, _columns(FINETUNED_STUDY, BOTH, ("gm_appeal",)),
         ),
-        Experiment(
-            "tab:localPRA", "clusters: preferred-model accuracy after 5 tuning steps",
-            TUNED_STUDY, _columns(TUNED_STUDY, BOTH, ("preferred_accuracy",)),
+        Exhibit(
+            "tab:localPRA", "clusters: preferred-model accuracy after 5 fine-tuning steps",
+            FINETUNED_STUDY, _columns(FINETUNED_STUDY, BOTH, ("preferred_accuracy",)),
         ),
-        Experiment(
+        Exhibit(
             "tab:localiter", "clusters: requirements from 50, 100 and 150 solo steps",
             REQUIREMENT_STUDY,
             _columns(REQUIREMENT_STUDY, SEEN, ("gm_appeal", "preferred_accuracy")),
         ),
-        Experiment(
+        Exhibit(
             "fig:syn", "synthetic data, 40 % and 80 % for training (a comment in its source)",
             SYNTHETIC_STUDY,
             _columns(SYNTHETIC_STUDY, SEEN, ("gm_appeal", "preferred_accuracy")),
-            drawn=True,
+            is_figure=True,
         ),
-        Experiment(
+        Exhibit(
             "flipped", "ours: tab:testacc with 30 % of the clients' labels flipped, FMNIST",
             FLIPPED_STUDY, _columns(FLIPPED_STUDY, BOTH, ("test_accuracy", "gm_appeal")),
         ),
-        Experiment(
+        Exhibit(
             "larger-steps", "ours: tab:testacc's EMNIST at η_l = 0.001 with larger server steps",
             LARGER_STEPS_STUDY,
             _columns(LARGER_STEPS_STUDY, BOTH, ("test_accuracy", "gm_appeal")),
         ),
-        Experiment(
+        Exhibit(
             "sensitivity", "ours: how GM-Appeal moves with what the paper leaves open (clusters)",
             SENSITIVITY_STUDY, _columns(SENSITIVITY_STUDY, SEEN, ("gm_appeal",)), by_part=True,
         ),
     )
 }  # fmt: skip
-"""By their names in the paper's source."""
+"""Exhibits by their names in the paper's source."""

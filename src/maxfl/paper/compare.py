@@ -1,14 +1,14 @@
-"""A study's figures beside the paper's: cells, and where the order of methods differs."""
+"""A study's results beside the paper's: cells, and where the order of methods differs."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maxfl.paper.declare import Column, Experiment
-from maxfl.paper.results import PERCENT, Outcome, Printed, printed
+from maxfl.paper.declare import Column, Exhibit
+from maxfl.paper.results import PERCENT, PaperValue, StudyResults, paper_values
 
 WORDS = {
     "test_accuracy": "test accuracy",
@@ -20,11 +20,11 @@ WORDS = {
 
 
 class Comparison(NamedTuple):
-    """One part of an experiment as a table.
+    """One part of an exhibit as a table.
 
     Attributes:
         title: The part, with the data that were used.
-        headings: Of the columns.
+        headings: One for each column.
         rows: Method, then a cell for each column; a method's row is followed by the paper's.
         remarks: Where the order of methods differs from the paper's, or that it does not.
     """
@@ -35,123 +35,125 @@ class Comparison(NamedTuple):
     remarks: list[str]
 
 
-def compare(experiment: Experiment, outcome: Outcome) -> list[Comparison]:
-    """One table for each part that was run, or one for all of them."""
-    if experiment.by_part:
-        return [_by_part(experiment, outcome)]
-    theirs = printed(experiment)
-    found = []
-    for part in experiment.study.parts:
-        columns = [c for c in experiment.columns if c.part == part.label]
-        if not columns or part.label not in outcome.parts:
-            continue
-        ours = {
-            (method, c): values
-            for method in experiment.shown
-            for c in columns
-            if (values := outcome.final(method, c)).size
-        }
-        rows = []
-        for method in dict.fromkeys(name for name, _ in ours):
-            rows.append([method, *(_ours(ours[method, c], c) for c in columns)])
-            if any((method, c) in theirs for c in columns):
-                cells = [_theirs(theirs.get((method, c))) for c in columns]
-                rows.append(["   paper", *cells])
-        paper = {cell: float(p.mean) for cell, p in theirs.items()}
-        remarks = [line for c in columns if (line := _order(c, ours, paper))]
-        remarks += _alone(outcome, part.label, columns, dict.fromkeys(name for name, _ in ours))
-        if note := outcome.about["data_notes"][part.label]:
-            remarks.insert(0, note)
-        title = f"{part.label} ({outcome.about['data'][part.label]})"
-        found.append(Comparison(title, ["", *map(_heading, columns)], rows, remarks))
-    return found
+def compare(exhibit: Exhibit, results: StudyResults) -> list[Comparison]:
+    """Return one table for each part that was run, or one for all of them."""
+    if exhibit.by_part:
+        return [_by_part(exhibit, results)]
+    run_and_shown = {column.part for column in exhibit.columns} & set(results.parts)
+    parts = [part.label for part in exhibit.study.parts if part.label in run_and_shown]
+    return [_compare_part(exhibit, results, part) for part in parts]
 
 
-def _alone(
-    outcome: Outcome, part: str, columns: Sequence[Column], methods: Iterable[str]
+def _compare_part(exhibit: Exhibit, results: StudyResults, part: str) -> Comparison:
+    """Return the table of one part: a row for each method, followed by the paper's."""
+    columns = [column for column in exhibit.columns if column.part == part]
+    printed = paper_values(exhibit)
+    ours = {
+        (method, column): values
+        for method in exhibit.method_labels
+        for column in columns
+        if (values := results.final(method, column)).size
+    }
+    methods = list(dict.fromkeys(method for method, _ in ours))
+    rows = []
+    for method in methods:
+        rows.append([method, *(_our_cell(ours[method, column], column) for column in columns)])
+        if any((method, column) in printed for column in columns):
+            cells = [_paper_cell(printed.get((method, column))) for column in columns]
+            rows.append(["   paper", *cells])
+    means = {cell: float(value.mean) for cell, value in printed.items()}
+    note = results.summary["data_notes"][part]
+    remarks = [
+        *([note] if note else []),
+        *(remark for column in columns if (remark := _compare_order(column, ours, means))),
+        *_solo_accuracy(results, part, columns, methods),
+    ]
+    title = f"{part} ({results.summary['data'][part]})"
+    return Comparison(title, ["", *map(_heading, columns)], rows, remarks)
+
+
+def _solo_accuracy(
+    results: StudyResults, part: str, columns: Sequence[Column], methods: Sequence[str]
 ) -> list[str]:
-    """The solo models' accuracy beside the methods'; it differs where methods chose other η_l."""
+    """Say how accurate solo models are; that differs between methods that chose other η_l."""
     lines = []
     for clients in dict.fromkeys(c.clients for c in columns if c.metric in PERCENT):
         column = Column(part, clients, "solo_accuracy")
-        means = [float(np.mean(outcome.final(method, column))) for method in methods]
+        means = [float(np.mean(results.final(method, column))) for method in methods]
         low, high = f"{min(means):.1f}", f"{max(means):.1f}"
-        figure = low if low == high else f"{low} to {high}"
-        lines.append(f"{clients}: models trained alone have {figure} %.")
+        accuracy = low if low == high else f"{low} to {high}"
+        lines.append(f"{clients}: models trained alone have {accuracy} %.")
     return lines
 
 
-def _by_part(experiment: Experiment, outcome: Outcome) -> Comparison:
-    """A row for each part; it has one column."""
-    columns = [c for c in experiment.columns if c.part in outcome.parts]
+def _by_part(exhibit: Exhibit, results: StudyResults) -> Comparison:
+    """Return a table with a row for each part and a column for each method."""
+    methods = exhibit.method_labels
+    columns = [column for column in exhibit.columns if column.part in results.parts]
     rows = [
-        [c.part, *(_ours(outcome.final(method, c), c) for method in experiment.shown)]
-        for c in columns
+        [column.part, *(_our_cell(results.final(method, column), column) for method in methods)]
+        for column in columns
     ]
-    return Comparison(_heading(columns[0]), ["", *experiment.shown], rows, [])
+    return Comparison(_heading(columns[0]), ["", *methods], rows, [])
 
 
 def _heading(column: Column) -> str:
-    tuned = ", tuned" if column.model == "personal" else ""
+    finetuned = ", fine-tuned" if column.model == "personal" else ""
     unit = ", %" if column.metric in PERCENT else ""
-    return f"{column.clients}{tuned}: {WORDS[column.metric]}{unit}"
+    return f"{column.clients}{finetuned}: {WORDS[column.metric]}{unit}"
 
 
-def _theirs(cell: Printed | None) -> str:
-    return "" if cell is None else f"{cell.mean} ± {cell.deviation}"
+def _paper_cell(value: PaperValue | None) -> str:
+    return "" if value is None else f"{value.mean} ± {value.std}"
 
 
-def _ours(values: NDArray[Any], column: Column) -> str:
-    deviation = _deviation(values) if len(values) > 1 else None
-    return _cell(float(np.mean(values)), deviation, column)
+def _our_cell(values: NDArray[Any], column: Column) -> str:
+    """Return mean ± standard deviation, or the one value of a single seed."""
+    digits = _digits(column)
+    mean = f"{np.mean(values):.{digits}f}"
+    return f"{mean} ± {_std(values):.{digits}f}" if len(values) > 1 else mean
 
 
-def _deviation(values: NDArray[Any]) -> float:
+def _std(values: NDArray[Any]) -> float:
     return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
 
 
 def _digits(column: Column) -> int:
-    """One digit for percentages, two for shares and losses."""
+    """Return one digit for percentages, two for shares and losses."""
     return 1 if column.metric in PERCENT else 2
-
-
-def _cell(mean: float, deviation: float | None, column: Column) -> str:
-    """Mean ± deviation."""
-    digits = _digits(column)
-    return f"{mean:.{digits}f}" + ("" if deviation is None else f" ± {deviation:.{digits}f}")
 
 
 Cell = tuple[str, Column]
 
 
-def _order(column: Column, ours: Mapping[Cell, NDArray[Any]], theirs: Mapping[Cell, float]) -> str:
+def _compare_order(
+    column: Column, ours: Mapping[Cell, NDArray[Any]], papers: Mapping[Cell, float]
+) -> str:
     """Say whether the methods that both have come in the same order, ties and seeds minded."""
-    common = [method for method, c in ours if c == column and (method, column) in theirs]
+    common = [method for method, c in ours if c == column and (method, column) in papers]
     if len(common) < 2:
         return ""
     what = f"{column.clients}, {WORDS[column.metric]}"
     if min(len(ours[method, column]) for method in common) < 2:
         return f"{what}: one seed, so no order of methods."
     digits = _digits(column)
-    here = {m: round(float(np.mean(ours[m, column])), digits) for m in common}
-    there = {m: theirs[m, column] for m in common}
-    first, second = sorted(common, key=lambda m: -here[m])[:2]
+    our = {m: round(float(np.mean(ours[m, column])), digits) for m in common}
+    paper = {m: papers[m, column] for m in common}
+    first, second = sorted(common, key=lambda m: -our[m])[:2]
     ahead = float(np.mean(ours[first, column]) - np.mean(ours[second, column]))
-    spread = max(_deviation(ours[m, column]) for m in (first, second))
+    spread = max(_std(ours[m, column]) for m in (first, second))
     close = " (no further ahead than seeds differ)" if ahead <= spread else ""
-    orders = f"here {_ranking(here)}{close}; in the paper {_ranking(there)}"
-    reverse = any(
-        (here[a] - here[b]) * (there[a] - there[b]) < 0 for a, b in combinations(common, 2)
-    )
+    orders = f"here {_ranking(our)}{close}; in the paper {_ranking(paper)}"
+    reverse = any((our[a] - our[b]) * (paper[a] - paper[b]) < 0 for a, b in combinations(common, 2))
     if reverse:
         return f"{what}: THE ORDER DIFFERS: {orders}."
-    lost = [m for m in common if there[m] == max(there.values()) and here[m] == min(here.values())]
+    lost = [m for m in common if paper[m] == max(paper.values()) and our[m] == min(our.values())]
     if lost:
         return f"{what}: THE PAPER'S FIRST, {lost[0]}, IS NOT AHEAD: {orders}."
     return f"{what}: the same order as in the paper{close}."
 
 
-def _ranking(figures: Mapping[str, float]) -> str:
-    """Methods from the best to the worst: A > B = C."""
-    levels = sorted(set(figures.values()), reverse=True)
-    return " > ".join(" = ".join(m for m in figures if figures[m] == level) for level in levels)
+def _ranking(means: Mapping[str, float]) -> str:
+    """Return the methods from the best to the worst: A > B = C."""
+    levels = sorted(set(means.values()), reverse=True)
+    return " > ".join(" = ".join(m for m in means if means[m] == level) for level in levels)

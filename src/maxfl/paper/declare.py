@@ -1,4 +1,4 @@
-"""What an experiment of the paper is made of: methods on parts, a search, and columns to show."""
+"""What an exhibit of the paper is made of: methods on parts, a search, and columns to show."""
 
 from itertools import product
 from typing import Any, Literal, NamedTuple
@@ -17,28 +17,29 @@ Metric = Literal[
 
 
 class Method(NamedTuple):
-    """A method as the paper's tables call it.
+    """A method as the paper's tables call it: an algorithm with some hyper-parameters.
 
     Attributes:
-        label: Its name there.
+        label: Its name in those tables.
         settings: What makes it.
-        paced: A setting that follows the number of rounds, if it has one.
+        rounds_key: A setting that is set to the number of rounds, if it has one.
     """
 
     label: str
     settings: Settings
-    paced: str = ""
+    rounds_key: str = ""
 
 
 class Part(NamedTuple):
-    """A setting that every method of a study meets.
+    """Data, model, requirement and so on that every method of a study is run with.
 
     Attributes:
         label: As in the paper's tables.
-        settings: Data, model, requirement and so on.
+        settings: What makes it.
         typical: The one point of the grid that ``quick`` takes, for all methods.
         note: What its data are not; empty where they are the paper's. A stand-in says so here.
-        papers: Settings to take instead, without the note, where the paper's own data are found.
+        paper_settings: Settings to take instead, without the note, where the paper's data are
+            found.
         quick: Whether ``quick`` runs it, unless it is asked for others.
     """
 
@@ -46,16 +47,16 @@ class Part(NamedTuple):
     settings: Settings
     typical: Settings
     note: str = ""
-    papers: Settings = {}  # noqa: RUF012 (a NamedTuple, never changed)
+    paper_settings: Settings = {}  # noqa: RUF012 (a NamedTuple, never changed)
     quick: bool = True
 
 
 class Study(NamedTuple):
-    """Runs that one or more of the paper's tables and figures show.
+    """Runs that one or more exhibits show.
 
     Attributes:
         name: Of its folder.
-        parts: Its settings.
+        parts: What every method is run with.
         methods: What is compared.
         grid: What is searched for each method and part, by setting.
         chosen_by: The metric of the seen clients, on validation data, whose best point is taken.
@@ -76,7 +77,7 @@ class Study(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A figure of a table.
+    """A column of an exhibit.
 
     Attributes:
         part: Label of the part.
@@ -91,45 +92,45 @@ class Column(NamedTuple):
     model: Whose = "global"
 
 
-class Experiment(NamedTuple):
+class Exhibit(NamedTuple):
     """A table or figure of the paper.
 
     Attributes:
         name: In the paper's source.
-        what: In words.
+        title: What it shows, in words.
         study: The runs that it shows.
-        columns: Its figures; a drawing has one panel for each.
-        methods: Labels of the methods shown; empty for all of the study.
-        drawn: Whether it is a figure: every column over the rounds.
+        columns: Its columns; a figure has one panel for each.
+        methods: Labels of the methods that it shows; empty for all of the study.
+        is_figure: Whether it is a figure: every column over the rounds.
         by_part: Whether its table has a row for each part and a column for each method.
     """
 
     name: str
-    what: str
+    title: str
     study: Study
     columns: tuple[Column, ...]
     methods: tuple[str, ...] = ()
-    drawn: bool = False
+    is_figure: bool = False
     by_part: bool = False
 
     @property
-    def shown(self) -> tuple[str, ...]:
-        """Labels of the methods shown."""
+    def method_labels(self) -> tuple[str, ...]:
+        """Labels of the methods that it shows."""
         return self.methods or tuple(method.label for method in self.study.methods)
 
 
-def data_of(part: Part) -> DataConfig:
-    """The data that a part needs."""
+def data_config(part: Part) -> DataConfig:
+    """Return the data that a part needs."""
     return validate(override_all({}, part.settings), part.label).data
 
 
-def with_the_papers_data(study: Study) -> Study:
-    """The study on the paper's own data, where they are found, else on what stands for them."""
-    return study._replace(parts=tuple(map(_preferred, study.parts)))
+def with_paper_data(study: Study) -> Study:
+    """Return the study on the paper's data, where they are found, else on what stands for them."""
+    return study._replace(parts=tuple(map(_with_paper_data, study.parts)))
 
 
-def _preferred(part: Part) -> Part:
-    own = part._replace(settings=part.settings | part.papers, note="")
-    data = data_of(own)
-    files = entry(data.source, data.part, data.vectors).files if part.papers else ()
-    return own if files and all(find(file, data.dir) for file in files) else part
+def _with_paper_data(part: Part) -> Part:
+    preferred = part._replace(settings=part.settings | part.paper_settings, note="")
+    data = data_config(preferred)
+    files = entry(data.source, data.part, data.vectors).files if part.paper_settings else ()
+    return preferred if files and all(find(file, data.dir) for file in files) else part

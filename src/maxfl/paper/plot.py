@@ -1,4 +1,4 @@
-"""A study over rounds: one panel a column, one line a method, thin lines for single seeds."""
+"""An exhibit over rounds: one panel a column, one line a method, thin lines for single seeds."""
 
 import textwrap
 from pathlib import Path
@@ -9,14 +9,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from maxfl.paper.compare import WORDS
-from maxfl.paper.declare import Column, Experiment
-from maxfl.paper.results import PERCENT, Outcome
+from maxfl.paper.declare import Column, Exhibit
+from maxfl.paper.results import PERCENT, StudyResults
 from maxfl.report.style import STYLE, line_style
 
 
-def draw(experiment: Experiment, outcome: Outcome, path: Path) -> None:
-    """Write the figure of an experiment."""
-    columns = [c for c in experiment.columns if c.part in outcome.parts]
+def draw(exhibit: Exhibit, results: StudyResults, path: Path) -> None:
+    """Write an exhibit as a figure."""
+    columns = [c for c in exhibit.columns if c.part in results.parts]
     metrics = list(dict.fromkeys(c.metric for c in columns))
     losses = all("loss" in metric for metric in metrics)
     groups = list(dict.fromkeys((c.part, c.clients) for c in columns))
@@ -28,22 +28,22 @@ def draw(experiment: Experiment, outcome: Outcome, path: Path) -> None:
         for column in columns:
             row = 0 if losses else metrics.index(column.metric)
             axis = axes[row, groups.index((column.part, column.clients))]
-            _panel(axis, experiment, outcome, column, losses=losses)
+            _panel(axis, exhibit, results, column, losses=losses)
         for axis in axes[-1]:
             axis.set_xlabel("Communication rounds")
         handles, labels = axes[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)))
-        title = f"{experiment.name}: {experiment.what} ({outcome.about['scale']})"
+        title = f"{exhibit.name}: {exhibit.title} ({results.summary['scale']})"
         figure.suptitle(textwrap.fill(title, int(size[0] * 11)), fontsize=10)
         figure.savefig(path, dpi=150)
 
 
 def _panel(
-    axis: Axes, experiment: Experiment, outcome: Outcome, column: Column, *, losses: bool
+    axis: Axes, exhibit: Exhibit, results: StudyResults, column: Column, *, losses: bool
 ) -> None:
-    """One metric of one group of clients; the two losses share a panel, a line each."""
-    for i, method in enumerate(experiment.shown):
-        rounds, values = outcome.series(method, column)
+    """Draw one metric of one group of clients; the two losses share a panel, a line each."""
+    for i, method in enumerate(exhibit.method_labels):
+        rounds, values = results.series(method, column)
         if not values.size:
             continue
         style = line_style(("train_loss", "test_loss").index(column.metric) if losses else i)
@@ -52,7 +52,7 @@ def _panel(
         for seed in values:
             axis.plot(rounds, seed, lw=0.6, alpha=0.5, color=style["color"])
     unit = ", %" if column.metric in PERCENT else ""
-    stands_in = "STAND-IN" in outcome.about["data_notes"][column.part]
+    stands_in = "STAND-IN" in results.summary["data_notes"][column.part]
     part = f"STAND-IN for {column.part}" if stands_in else column.part
     name = "loss" if losses else WORDS[column.metric]
     axis.set_title(f"{part}, {column.clients} clients: {name}{unit}", loc="left", fontsize=9)

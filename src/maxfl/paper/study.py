@@ -21,24 +21,27 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from maxfl.algorithms import ALGORITHMS
-from maxfl.engine.simulation import Progress
+from maxfl.engine.trainer import Progress
 from maxfl.paper.declare import Method, Part, Settings, Study
 from maxfl.runs.config import RunConfig
 from maxfl.runs.config_file import override, override_all, validate
-from maxfl.runs.run import claimed, machine
-from maxfl.runs.sweep import Grid, run_sweep
+from maxfl.runs.folder import RunFolder
+from maxfl.runs.grid import Grid
+from maxfl.runs.sweep import run_sweep
 from maxfl.runs.tables import to_parquet
 from maxfl.utils.errors import InputError
-from maxfl.utils.files import read_json, write_json, write_whole
+from maxfl.utils.files import read_json, write_whole
 from maxfl.utils.paths import EXPERIMENT, METRICS, STUDY, STUDY_RESULTS, SUMMARY
 
-RESULTS, SEARCH, ABOUT = STUDY_RESULTS, "search.parquet", STUDY
-KEPT = ("gm_appeal", "gm_appeal_training", "test_accuracy", "preferred_accuracy", "train_loss",
-        "test_loss", "solo_accuracy")  # fmt: skip
-"""Metrics that the compact files have; those of all rounds and clients are in the sweeps."""
+STUDY_SEARCH = "search.parquet"
+STUDY_METRICS = ("gm_appeal", "gm_appeal_training", "test_accuracy", "preferred_accuracy",
+                 "train_loss", "test_loss", "solo_accuracy")  # fmt: skip
+"""Metrics that the study's tables have; those of all rounds and clients are in the sweeps."""
 
 Stage = Callable[[str], AbstractContextManager[Callable[[int, int], Progress]]]
 """Shows the progress of a stage by name."""
+Announce = Callable[[str], None] | None
+"""Told how a sweep is cut and what memory it will take."""
 
 
 class Scale(NamedTuple):
@@ -47,19 +50,19 @@ class Scale(NamedTuple):
     Attributes:
         name: quick or full.
         seeds: How many.
-        rounds: T; None for the paper's.
+        rounds: R; None for the paper's.
         search: Whether hyper-parameters are searched; else the part's typical ones are taken.
-        every: Rounds between two evaluations.
+        evaluate_every: Rounds between two evaluations of the final runs.
     """
 
     name: str
     seeds: int
     rounds: int | None
     search: bool
-    every: int
+    evaluate_every: int
 
-    def words(self, study: Study) -> str:
-        """For people: what of the paper's protocol is run."""
+    def describe(self, study: Study) -> str:
+        """Say what of the paper's protocol is run."""
         words = [f"{self.seeds} seed{'s' if self.seeds > 1 else ''}"]
         if self.rounds is not None:
             words.append(f"{self.rounds} rounds instead of 200")
@@ -73,8 +76,8 @@ class Scale(NamedTuple):
 
 
 SCALES = {
-    "quick": Scale("quick", seeds=1, rounds=25, search=False, every=5),
-    "full": Scale("full", seeds=3, rounds=None, search=True, every=10),
+    "quick": Scale("quick", seeds=1, rounds=25, search=False, evaluate_every=5),
+    "full": Scale("full", seeds=3, rounds=None, search=True, evaluate_every=10),
 }
 
 
@@ -85,11 +88,12 @@ def run_study(
     stage: Stage,
     *,
     resume: bool = False,
-    announce: Callable[[str], None] | None = None,
+    announce: Announce = None,
 ) -> Path:
-    """Run a study in a folder, or take it up there; see ``run_sweep`` for ``announce``."""
-    description = {"study": study.name, **scale._asdict(), "plan": _plain(study)}
-    with claimed(folder, description, resume=resume, results=(RESULTS,), last=ABOUT) as finished:
+    """Run a study in a folder, or take up an unfinished one."""
+    description = {"study": study.name, **scale._asdict(), "declaration": _describe(study)}
+    run_folder = RunFolder(folder, (STUDY_RESULTS,), last=STUDY)
+    with run_folder.claim(description, resume=resume) as finished:
         if not finished:
             # The time of a study that was cut off before is not known.
             began = None if any(folder.glob("*/" + EXPERIMENT)) else time.monotonic()
@@ -98,28 +102,29 @@ def run_study(
             grid = _final_grid(study, scale, chosen)
             with stage("final runs") as progress:
                 run_sweep(grid, folder / "final", resume=True, progress=progress, announce=announce)
-            _write(folder / RESULTS, _compact(folder / "final"))
+            results = {STUDY_RESULTS: to_parquet(_compact(folder / "final"))}
             seconds = None if began is None else time.monotonic() - began
-            write_json(folder / ABOUT, _about(study, scale, chosen, folder, seconds))
+            summary = _summarize(study, scale, chosen, folder, seconds)
+            run_folder.write_results(results, summary)
     return folder
 
 
-def _plain(study: Study) -> Any:
-    """The declaration as JSON knows it, with all numbers of the methods."""
-    first = study.parts[0]
+def _describe(study: Study) -> dict[str, Any]:
+    """Return the declaration as JSON knows it, with all hyper-parameters of the methods."""
+    runs = [configure(study.parts[0], method, {}, {}, 0) for method in study.methods]
     return {
         "parts": {part.label: part.settings | {"typical": part.typical} for part in study.parts},
-        "methods": {m.label: _numbers(case(first, m, {}, {}, 0).config) for m in study.methods},
+        "methods": {run.values["method"]: _hparams(run.config) for run in runs},
         "grid": {key: list(values) for key, values in study.grid.items()},
         "chosen_by": f"{study.chosen_by} of the {study.model} model",
     }
 
 
-def _numbers(config: RunConfig) -> Settings:
-    """A method's name and numbers, those that it has by default too."""
+def _hparams(config: RunConfig) -> Settings:
+    """Return an algorithm's name and hyper-parameters, those that it has by default too."""
     name = config.algorithm.name
     defaults = inspect.signature(ALGORITHMS[name]).parameters.items()
-    return {"name": name, **{n: p.default for n, p in defaults}, **config.algorithm.numbers}
+    return {"name": name, **{n: p.default for n, p in defaults}, **config.algorithm.hparams}
 
 
 Chosen = dict[tuple[str, str], Settings]
@@ -131,133 +136,136 @@ def _typical(study: Study) -> Chosen:
     return {(part.label, method.label): part.typical for part, method in pairs}
 
 
-def _search(
-    study: Study,
-    scale: Scale,
-    folder: Path,
-    stage: Stage,
-    announce: Callable[[str], None] | None,
-) -> Chosen:
-    """The best point of every method's grid, by the mean over seeds on validation data."""
-    at_end: Settings = {"data.evaluate_on": "validation", **_seldom(scale, study)}
-    cases = [
-        case(part, method, point, at_end, seed)
+def _search(study: Study, scale: Scale, folder: Path, stage: Stage, announce: Announce) -> Chosen:
+    """Find the best point of every method's grid, by the mean over seeds on validation data."""
+    settings: Settings = {"data.evaluate_on": "validation", **_quarterly(study, scale)}
+    grid = _grid([
+        configure(part, method, point, settings, seed)
         for part, method, point, seed in itertools.product(
             study.parts, study.methods, study.points, range(scale.seeds)
         )
-    ]
+    ])  # fmt: skip
     with stage("search") as progress:
-        run_sweep(
-            _grid(cases), folder / "search", resume=True, progress=progress, announce=announce
-        )
+        run_sweep(grid, folder / "search", resume=True, progress=progress, announce=announce)
     found = _compact(folder / "search", last=True)
-    _write(folder / SEARCH, found)
+    write_whole(folder / STUDY_SEARCH, to_parquet(found))
     return {
-        (part.label, method.label): best(study, found, part.label, method.label)
+        (part.label, method.label): best_point(study, found, part.label, method.label)
         for part, method in itertools.product(study.parts, study.methods)
     }
 
 
 def _final_grid(study: Study, scale: Scale, chosen: Chosen) -> Grid:
-    more: Settings = {"training.evaluate_every": scale.every, "training.block": 50}
+    settings: Settings = {
+        "training.evaluate_every": scale.evaluate_every,
+        "training.checkpoint_every": 50,
+    }
     if scale.rounds is not None:
-        more["training.rounds"] = scale.rounds
+        settings["training.rounds"] = scale.rounds
     return _grid([
-        case(part, method, chosen[part.label, method.label], more, seed)
+        configure(part, method, chosen[part.label, method.label], settings, seed)
         for part, method, seed in itertools.product(
             study.parts, study.methods, range(scale.seeds)
         )
     ])  # fmt: skip
 
 
-def _seldom(scale: Scale, study: Study) -> Settings:
-    """Evaluate a few times only."""
+def _quarterly(study: Study, scale: Scale) -> Settings:
+    """Return settings that evaluate and checkpoint four times: a kill then loses little."""
     rounds = scale.rounds or study.parts[0].settings["training.rounds"]
-    every = -(-rounds // 4)  # in four blocks, so that progress shows and a kill loses little
+    every = -(-rounds // 4)
     return {
-        "training.rounds": rounds, "training.evaluate_every": every, "training.block": every,
-    }  # fmt: skip
+        "training.rounds": rounds,
+        "training.evaluate_every": every,
+        "training.checkpoint_every": every,
+    }
 
 
-class Case(NamedTuple):
-    """One run: what is special about it, and its configuration."""
+class StudyRun(NamedTuple):
+    """One run of a study.
+
+    Attributes:
+        values: What is special about it: part, method, point of the grid, seed.
+        config: All its settings.
+    """
 
     values: Settings
     config: RunConfig
 
 
-def case(part: Part, method: Method, point: Settings, more: Settings, seed: int) -> Case:
-    """A method on a part, at a point of its grid."""
+def configure(
+    part: Part, method: Method, point: Settings, settings: Settings, seed: int
+) -> StudyRun:
+    """Return the run of a method on a part at a point of the grid, with some further settings."""
     labels = {"part": part.label, "method": method.label}
-    settings = {**part.settings, **point, **more, "seed": seed}
-    # The method last: another name leaves behind the numbers that only the part's own one knows.
+    settings = {**part.settings, **point, **settings, "seed": seed}
+    # The method last: its name leaves behind the hyper-parameters that only the part's one knows.
     nested = override_all(override_all({}, settings), method.settings)
-    if method.paced:
-        nested = override(nested, method.paced, nested["training"]["rounds"])
+    if method.rounds_key:
+        nested = override(nested, method.rounds_key, nested["training"]["rounds"])
     where = f"{part.label}, {method.label}"
-    return Case({**labels, **point, "seed": seed}, validate(nested, where))
+    return StudyRun({**labels, **point, "seed": seed}, validate(nested, where))
 
 
-def _grid(cases: Sequence[Case]) -> Grid:
-    return Grid([case.values for case in cases], [case.config for case in cases])
+def _grid(runs: Sequence[StudyRun]) -> Grid:
+    return Grid([run.values for run in runs], [run.config for run in runs])
 
 
-def _compact(folder: Path, *, last: bool = False) -> pa.Table:
-    """The figures of a sweep that tables and drawings need."""
-    table = pq.read_table(folder / METRICS)
-    wanted = pc.field("metric").isin(KEPT)
+def _compact(sweep: Path, *, last: bool = False) -> pa.Table:
+    """Return the metrics of a sweep; with ``last``, of the last round and seen clients alone."""
+    table = pq.read_table(sweep / METRICS)
+    rows = pc.field("metric").isin(STUDY_METRICS)
     if last:
         rounds = pc.max(table["round"]).as_py()
-        wanted = wanted & (pc.field("round") == rounds) & (pc.field("clients") == "seen")
-    return table.filter(wanted).drop_columns(["configuration"])
+        rows = rows & (pc.field("round") == rounds) & (pc.field("clients") == "seen")
+    return table.filter(rows).drop_columns(["configuration"])
 
 
-def _about(
+def _summarize(
     study: Study, scale: Scale, chosen: Chosen, folder: Path, seconds: float | None
 ) -> dict[str, Any]:
-    """What people want to know of a finished study."""
-    summary = read_json(folder / "final" / SUMMARY)["configurations"]
-    data = {entry["values"]["part"]: entry["data"] for entry in summary}
-    troubles = [
-        {
-            **{key: entry["values"][key] for key in ("part", "method", "seed")},
-            "what": "diverged"
-            if entry["diverged"]
-            else f"nobody willing from round {entry['stalled_from_round']} on",
-        }
-        for entry in summary
-        if entry["diverged"] or entry["stalled_from_round"]
-    ]
+    """Return what people want to know of a finished study."""
+    runs = read_json(folder / "final" / SUMMARY)["configurations"]
     return {
         "study": study.name,
-        **machine(),
-        "scale": scale.words(study),
+        "scale": scale.describe(study),
         "seconds": None if seconds is None else round(seconds, 1),
-        "data": data,
+        "data": {run["values"]["part"]: run["data"] for run in runs},
         "data_notes": {part.label: part.note for part in study.parts},
         "chosen": {
             part.label: {m.label: chosen[part.label, m.label] for m in study.methods}
             for part in study.parts
         },
-        "troubles": troubles,
-        "plan": _plain(study),
+        "troubles": [
+            {
+                **{key: run["values"][key] for key in ("part", "method", "seed")},
+                "what": "diverged"
+                if run["diverged"]
+                else f"nobody willing from round {run['stalled_from_round']} on",
+            }
+            for run in runs
+            if run["diverged"] or run["stalled_from_round"]
+        ],
+        "declaration": _describe(study),
     }
 
 
-def _write(path: Path, table: pa.Table) -> None:
-    write_whole(path, to_parquet(table))
-
-
-def best(study: Study, found: pa.Table, part: str, method: str) -> Settings:
-    """The point with the largest mean of the study's metric; ties by the preferred model's."""
-    own = found.filter((pc.field("part") == part) & (pc.field("method") == method))
+def best_point(study: Study, found: pa.Table, part: str, method: str) -> Settings:
+    """Return the point with the largest mean of the study's metric, ties by preferred accuracy."""
+    rows = found.filter(
+        (pc.field("part") == part)
+        & (pc.field("method") == method)
+        & (pc.field("model") == study.model)
+        & (pc.field("clients") == "seen")
+    )
+    seeds: dict[tuple[Any, ...], list[Any]] = {}
+    keys = zip(*(rows[name].to_pylist() for name in (*study.grid, "metric")), strict=True)
+    for key, value in zip(keys, rows["value"].to_numpy(), strict=True):
+        seeds.setdefault(key, []).append(value)
 
     def mean(point: Settings, metric: str) -> float:
-        rows = (pc.field("metric") == metric) & (pc.field("model") == study.model)
-        for key, value in point.items():
-            rows = rows & (pc.field(key) == value)
-        values = own.filter(rows & (pc.field("clients") == "seen"))["value"].to_numpy()
-        return float(values.mean()) if len(values) else np.nan
+        values = seeds.get((*point.values(), metric))
+        return float(np.mean(values)) if values else np.nan
 
     def score(point: Settings) -> tuple[float, float]:
         # A model that diverged still has accuracy and appeal, but no loss: it is not taken.

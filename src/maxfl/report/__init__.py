@@ -1,1 +1,5 @@
-"""Reports: tables, figures, one page and model cards from folders of results."""
+"""From written tables to a page, figures, tables for papers and model cards.
+
+Here: reading folders of results, also those of older versions, and showing what is in them. A
+report reads files alone: nothing here knows the engine, and what runs write is decided in ``runs``.
+"""

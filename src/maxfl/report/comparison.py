@@ -1,4 +1,4 @@
-"""Methods against each other, seed by seed, on clients that both of them met."""
+"""Methods against each other, seed by seed, on clients that both were trained for."""
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations, product
@@ -8,20 +8,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxfl.report.configurations import Configuration
-from maxfl.report.series import SHOWN, Key, Series, final_appeal, shown_methods
+from maxfl.report.series import SUMMARY_METRICS, Key, Series, drawn_methods, final_appeal
 from maxfl.report.source import Source
-from maxfl.report.table import Cell, Figure, Table, digits_of, narrow
+from maxfl.report.table import Cell, Statistic, Table, digits_of, narrow
 from maxfl.report.traces import Trace, TraceKey
 
 PAIRED = (
-    "Paired: both methods had the same clients and data in every seed; ± is the sample deviation "
-    "of the difference over seeds. Only A, only B: clients, per seed, whose requirement one final "
-    "model meets and the other does not (held-out loss, honest clients)."
+    "Paired: both methods had the same clients and data in every seed; ± is the sample standard "
+    "deviation of the difference over seeds. Only A, only B: clients, per seed, whom one final "
+    "model satisfies and the other does not (held-out loss, honest clients)."
 )
+COMPARED = SUMMARY_METRICS[:2]
+"""GM-Appeal and test accuracy."""
 
 
 class Standing(NamedTuple):
-    """Methods of a case by GM-Appeal, on the seeds in which all of them met the same clients.
+    """Methods of a case by GM-Appeal, on the seeds in which all of them had the same clients.
 
     Attributes:
         ranked: (method, its values), best first.
@@ -35,19 +37,20 @@ class Standing(NamedTuple):
 
 
 def standing(source: Source, series: Mapping[Key, Series], case: str) -> Standing:
-    """Who satisfies the most clients, and whether that can be said."""
+    """Rank methods by the clients that they satisfy, and say whether the first is ahead."""
     methods = source.methods(case)
-    met = [{c.seed: met_by(c) for c in source.of(case, m)} for m in methods]
-    common = [s for s in met[0] if all(own.get(s) == met[0][s] for own in met)]
-    found = []
-    for method, own in zip(methods, met, strict=True):
-        values = series.get(Key(case, method, "seen", "global", "gm_appeal"))
-        if values is not None:
-            rows = [i for i, seed in enumerate(sorted(own)) if seed in common or not common]
-            last = values.values[rows, -1]
+    federations = [{c.seed: federation_of(c) for c in source.of(case, m)} for m in methods]
+    first = federations[0]
+    common = [s for s in first if all(others.get(s) == first[s] for others in federations)]
+    finals = []
+    for method, by_seed in zip(methods, federations, strict=True):
+        appeal = series.get(Key(case, method, "seen", "global", "gm_appeal"))
+        if appeal is not None:
+            rows = [i for i, seed in enumerate(sorted(by_seed)) if seed in common or not common]
+            last = appeal.values[rows, -1]
             if np.isfinite(last).any():
-                found.append((method, np.nan_to_num(last)))
-    ranked = sorted(found, key=lambda pair: -pair[1].mean())
+                finals.append((method, np.nan_to_num(last)))
+    ranked = sorted(finals, key=lambda pair: -pair[1].mean())
     if len(ranked) < 2 or not common:
         return Standing(ranked, common, False)
     lead = ranked[0][1] - ranked[1][1]
@@ -71,22 +74,23 @@ class Pair(NamedTuple):
 
 
 def pairs(source: Source, series: Mapping[Key, Series]) -> list[Pair]:
-    """Pairs of drawn methods that met the same federation in some seed, the better one as A."""
+    """Pair drawn methods that had the same federation in some seed, the better one as A."""
     found = []
     for case in source.cases:
-        shown = shown_methods(source, series, case)
-        ranked = sorted(shown, key=lambda m: -final_appeal(series, case, m))
+        drawn = drawn_methods(source, series, case)
+        ranked = sorted(drawn, key=lambda m: -final_appeal(series, case, m))
         for first, second in combinations(ranked, 2):
-            there = {c.seed: met_by(c) for c in source.of(case, second)}
-            both = [c.seed for c in source.of(case, first) if there.get(c.seed) == met_by(c)]
+            seconds = {c.seed: federation_of(c) for c in source.of(case, second)}
+            firsts = source.of(case, first)
+            both = [c.seed for c in firsts if seconds.get(c.seed) == federation_of(c)]
             if both:
                 found.append(Pair(case, first, second, both))
     return found
 
 
-def met_by(own: Configuration) -> str:
-    """What tells whether two runs met the same clients; means alone only say which study's."""
-    return own.digest or str(own.named)
+def federation_of(configuration: Configuration) -> str:
+    """Return what tells federations apart; where there are only means, which study's it is."""
+    return configuration.digest or str(configuration.named)
 
 
 def comparison_table(
@@ -95,24 +99,24 @@ def comparison_table(
     compared: Sequence[Pair],
     traces: Mapping[TraceKey, Trace],
 ) -> Table | None:
-    """A row for each pair and group of clients: A − B, paired by seed; None without pairs."""
+    """Tabulate A − B for each pair and group of clients, paired by seed; None without pairs."""
     rows: list[tuple[Cell, ...]] = []
     for pair in compared:
         for clients in ("seen", "unseen"):
-            found = [_difference(source, series, traces, pair, clients, m) for m in SHOWN[:2]]
-            differences = [own for own in found if own is not None]
+            found = [_difference(source, series, traces, pair, clients, m) for m in COMPARED]
+            differences = [values for values in found if values is not None]
             if len(differences) < len(found):
                 continue
-            lost = _kept_and_lost(traces, pair, clients)
             rows.append((
                 pair.case, pair.first, pair.second, clients, len(pair.seeds),
-                *(Figure.of(own, *digits_of(m), signed=True)
-                  for own, m in zip(differences, SHOWN[:2], strict=True)),
-                *(Figure.of(own, 1 if len(own) > 1 else 0) for own in lost),
+                *(Statistic.of(values, *digits_of(m), signed=True)
+                  for values, m in zip(differences, COMPARED, strict=True)),
+                *(Statistic.of(counts, 1 if len(counts) > 1 else 0)
+                  for counts in _satisfied_by_one(traces, pair, clients)),
             ))  # fmt: skip
     headings = (
         "data", "A", "B", "clients", "seeds", "GM-Appeal, A − B", "test accuracy, A − B, points",
-        "clients only A keeps", "clients only B keeps",
+        "clients only A satisfies", "clients only B satisfies",
     )  # fmt: skip
     if not rows:
         return None
@@ -127,14 +131,14 @@ def _difference(
     clients: str,
     metric: str,
 ) -> Sequence[float] | None:
-    """A − B of a metric for every seed, over clients that are honest in both where that differs."""
+    """Return A − B of a metric for every seed; over clients that are honest in both."""
     finals = []
     for method in (pair.first, pair.second):
-        own = series.get(Key(pair.case, method, clients, "global", metric))
-        if own is None:
+        measured = series.get(Key(pair.case, method, clients, "global", metric))
+        if measured is None:
             return None
         seeds = [c.seed for c in source.of(pair.case, method)]
-        finals.append([own.values[seeds.index(seed), -1] for seed in pair.seeds])
+        finals.append([measured.values[seeds.index(seed), -1] for seed in pair.seeds])
     differences = [a - b for a, b in zip(*finals, strict=True)]
     for i, seed in enumerate(pair.seeds):
         both = _both(traces, pair, seed, clients)
@@ -161,27 +165,30 @@ def _both(traces: Mapping[TraceKey, Trace], pair: Pair, seed: int, clients: str)
     return _Both(a, b, group & ~a.byzantine & ~b.byzantine)
 
 
-def _kept_and_lost(
+def _satisfied_by_one(
     traces: Mapping[TraceKey, Trace], pair: Pair, clients: str
 ) -> tuple[list[float], list[float]]:
-    """Per seed, how many clients only A satisfies, and how many only B."""
+    """Count, for each seed, the clients that only A satisfies, and those that only B does."""
     found = [both for seed in pair.seeds if (both := _both(traces, pair, seed, clients))]
+    satisfied = [(both.a.satisfied_at_end, both.b.satisfied_at_end, both.group) for both in found]
     return (
-        [float((both.a.kept & ~both.b.kept & both.group).sum()) for both in found],
-        [float((both.b.kept & ~both.a.kept & both.group).sum()) for both in found],
+        [float((a & ~b & group).sum()) for a, b, group in satisfied],
+        [float((b & ~a & group).sum()) for a, b, group in satisfied],
     )
 
 
-def kept_and_lost_table(pairs: Sequence[Pair], traces: Mapping[TraceKey, Trace]) -> Table:
-    """A row for each client that one method of a pair keeps and the other loses."""
+def satisfied_by_one_table(pairs: Sequence[Pair], traces: Mapping[TraceKey, Trace]) -> Table:
+    """List every client that one method of a pair satisfies and the other does not."""
     rows: list[tuple[Cell, ...]] = []
     for pair in pairs:
         for seed, clients in product(pair.seeds, ("seen", "unseen")):
             both = _both(traces, pair, seed, clients)
             if both is None:
                 continue
-            for k in np.flatnonzero((both.a.kept != both.b.kept) & both.group):
-                by, lost = (pair.first, pair.second)[:: 1 if both.a.kept[k] else -1]
-                rows.append((pair.case, by, lost, seed, str(both.a.name[k]), clients))
-    headings = ("data", "kept by", "lost by", "seed", "client", "group")
-    return narrow(Table("kept-and-lost", "Clients that one method keeps", headings, rows))
+            a, b = both.a.satisfied_at_end, both.b.satisfied_at_end
+            for k in np.flatnonzero((a != b) & both.group):
+                satisfying, other = (pair.first, pair.second)[:: 1 if a[k] else -1]
+                rows.append((pair.case, satisfying, other, seed, str(both.a.name[k]), clients))
+    headings = ("data", "satisfied by", "not by", "seed", "client", "group")
+    title = "Clients that one of two methods satisfies"
+    return narrow(Table("satisfied-by-one", title, headings, rows))

@@ -24,27 +24,27 @@ class Configuration(NamedTuple):
     Attributes:
         named: The folder that the user named.
         folder: That of its tables.
-        number: In them; -1 if there are only means.
+        table_index: In them; -1 if there are only means.
         case: The data it ran on, where there are several; else "".
         method: Its name for people.
         seed: Of its run.
-        settings: All of its settings by dotted key, as far as they were kept.
+        settings: All of its settings by dotted key, as far as they were saved.
         entry: Its entry in the summary.
         data: What the data are.
-        place: Folder with its partition and its model.
+        run_folder: Folder with its partition and its model.
         digest: Of its federation, "" if not known: runs with the same one can be paired.
     """
 
     named: Path
     folder: Path
-    number: int
+    table_index: int
     case: str
     method: str
     seed: int
     settings: dict[str, Any]
     entry: dict[str, Any]
     data: str
-    place: Path
+    run_folder: Path
     digest: str
 
 
@@ -53,36 +53,36 @@ class Found(NamedTuple):
 
     named: Path
     folder: Path
-    number: int
+    table_index: int
     values: dict[str, Any]
     settings: dict[str, Any]
     entry: dict[str, Any]
-    place: Path
+    run_folder: Path
     digest: str
     metrics: pa.Table
 
 
 def name_all(found: Sequence[Found]) -> list[Configuration]:
-    """Every configuration with a case and a method that tell it apart from all others."""
-    return _told_apart(_named(found))
+    """Give every configuration a case and a method that tell it apart from all others."""
+    return _with_indices(_with_names(found))
 
 
-def _named(found: Sequence[Found]) -> list[Configuration]:
-    """Every configuration with its case and its method, by what differs among all of them."""
-    differing = _differing([own.settings for own in found])
+def _with_names(found: Sequence[Found]) -> list[Configuration]:
+    """Give every configuration its case and its method, by what differs among all of them."""
+    differing = _differing([one.settings for one in found])
     in_data = [key for key in differing if key.startswith("data.")]
-    seeds = [_seed(own.values.get("seed", own.settings.get("seed"))) for own in found]
-    splits = [own.settings.get("data.seed") for own in found]
+    seeds = [_seed(one.values.get("seed", one.settings.get("seed"))) for one in found]
+    splits = [one.settings.get("data.seed") for one in found]
     if len(set(splits)) > 1:  # splits are seeds too, unless the runs have several of those
         if len(set(seeds)) == 1:
             seeds = [_seed(split) for split in splits]
         else:
             in_data.append("data.seed")
-    cases = [own.values["part"] if "part" in own.values else _case(own, in_data) for own in found]
+    cases = [one.values["part"] if "part" in one.values else _case(one, in_data) for one in found]
     others = {
         case: [
             key
-            for key in _differing([o.settings for o, c in zip(found, cases, strict=True)
+            for key in _differing([one.settings for one, c in zip(found, cases, strict=True)
                                    if c == case])
             if not key.startswith("data.")
         ]
@@ -90,19 +90,19 @@ def _named(found: Sequence[Found]) -> list[Configuration]:
     }  # fmt: skip
     return [
         Configuration(
-            own.named,
-            own.folder,
-            own.number,
+            one.named,
+            one.folder,
+            one.table_index,
             case,
-            own.values.get("method") or label_of(own.settings, others[case]),
+            one.values.get("method") or label_of(one.settings, others[case]),
             seed,
-            own.settings,
-            own.entry,
-            own.entry["data"],
-            own.place,
-            own.digest,
+            one.settings,
+            one.entry,
+            one.entry["data"],
+            one.run_folder,
+            one.digest,
         )
-        for own, seed, case in zip(found, seeds, cases, strict=True)
+        for one, seed, case in zip(found, seeds, cases, strict=True)
     ]
 
 
@@ -113,48 +113,48 @@ def _seed(value: Any) -> int:
         return 0
 
 
-def _case(own: Found, keys: Sequence[str]) -> str:
-    shown = (f"{k.removeprefix('data.')} {own.settings[k]}" for k in keys if k in own.settings)
-    return ", ".join(shown)
+def _case(found: Found, keys: Sequence[str]) -> str:
+    settings = found.settings
+    return ", ".join(f"{k.removeprefix('data.')} {settings[k]}" for k in keys if k in settings)
 
 
 def _differing(settings: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Keys whose values are not the same everywhere, without seeds."""
-    keys = dict.fromkeys(key for own in settings for key in own)
+    """Return the keys whose values are not the same everywhere, without seeds."""
+    keys = dict.fromkeys(key for table in settings for key in table)
     return [
         key
         for key in keys
-        if key not in SEEDS and len({repr(own.get(key)) for own in settings}) > 1
+        if key not in SEEDS and len({repr(table.get(key)) for table in settings}) > 1
     ]
 
 
-def _told_apart(named: Sequence[Configuration]) -> list[Configuration]:
-    """Configurations of one folder that nothing tells apart go by their numbers."""
+def _with_indices(named: Sequence[Configuration]) -> list[Configuration]:
+    """Add the index to configurations of one folder that nothing else tells apart."""
     known: dict[tuple[str, str, int], list[Configuration]] = {}
-    for own in named:
-        known.setdefault((own.case, own.method, own.seed), []).append(own)
-    found = []
-    for own in named:
-        alike = known[own.case, own.method, own.seed]
-        if others := {c.named for c in alike} - {own.named}:
+    for one in named:
+        known.setdefault((one.case, one.method, one.seed), []).append(one)
+    distinct = []
+    for one in named:
+        alike = known[one.case, one.method, one.seed]
+        if others := {c.named for c in alike} - {one.named}:
             raise InputError(
-                f"{own.named} has {own.method} with seed {own.seed} on the same data as "
+                f"{one.named} has {one.method} with seed {one.seed} on the same data as "
                 f"{min(others)}: leave one of them out"
             )
-        numbered = f"{own.method}, configuration {own.number}"
-        found.append(own._replace(method=numbered) if len(alike) > 1 else own)
-    return found
+        method = f"{one.method}, configuration {one.table_index}"
+        distinct.append(one._replace(method=method) if len(alike) > 1 else one)
+    return distinct
 
 
-def leaving_from(shown: Sequence[Configuration]) -> int | None:
-    """Round after which clients may leave, if it is the same for all of them."""
-    found = {
-        own.settings.get("participation.start")
-        if own.settings.get("participation.rule", "everyone") != "everyone"
+def start_round(configurations: Sequence[Configuration]) -> int | None:
+    """Return the round after which clients may leave, if it is the same for all of them."""
+    starts = {
+        one.settings.get("participation.start_round")
+        if one.settings.get("participation.rule", "everyone") != "everyone"
         else None
-        for own in shown
+        for one in configurations
     }
-    return found.pop() if len(found) == 1 else None
+    return starts.pop() if len(starts) == 1 else None
 
 
 WEIGHTED = ("maxfl", "maxfl-annealed")
@@ -162,12 +162,12 @@ WEIGHTED = ("maxfl", "maxfl-annealed")
 
 
 def temperature(settings: Mapping[str, Any], done: int) -> float:
-    """T of a method's weight after some rounds; 1 for methods that have none."""
+    """Return T of a method's weight after some rounds; 1 for methods that have none."""
     name = settings.get(NAME)
     if name not in WEIGHTED:
         return 1.0
-    numbers = {k.removeprefix("algorithm."): v for k, v in settings.items()
-               if k.startswith("algorithm.") and k != NAME and v is not None}  # fmt: skip
-    hyper = ALGORITHMS[name](**numbers).hyper
-    now = hyper.temperature if name == "maxfl" else annealed_temperature(hyper, done)
+    given = {k.removeprefix("algorithm."): v for k, v in settings.items()
+             if k.startswith("algorithm.") and k != NAME and v is not None}  # fmt: skip
+    hparams = ALGORITHMS[name](**given).hparams
+    now = hparams.temperature if name == "maxfl" else annealed_temperature(hparams, done)
     return float(now)

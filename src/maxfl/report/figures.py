@@ -19,8 +19,8 @@ MARKS = ("o", "s", "^", "D", "v", "P", "X")
 STATES = ("#08306b", "#4d9ab8", "#f2b56b", "#fdf1e0")
 """Satisfied and willing, satisfied only, willing only, neither: ever lighter, so grey will do."""
 STATE_NAMES = (
-    "requirement met, willing", "requirement met, unwilling", "not met, willing",
-    "not met, unwilling",
+    "satisfied, willing", "satisfied, unwilling", "not satisfied, willing",
+    "not satisfied, unwilling",
 )  # fmt: skip
 
 
@@ -40,13 +40,13 @@ def draw_curves(
     case: str,
     methods: Sequence[str],
     *,
-    start: int | None = None,
+    start_round: int | None = None,
     title: str = "",
 ) -> Figure:
-    """GM-Appeal and accuracy over rounds: means, bands of one deviation, and every seed.
+    """Draw GM-Appeal and accuracy over rounds: means ± standard deviation, and every seed.
 
-    ``start`` is the round after which clients may leave. Single seeds are thin lines, since a mean
-    can hide two fates.
+    ``start_round`` is the round after which clients may leave. Single seeds are thin lines, since a
+    mean can hide two fates.
     """
     groups = [g for g in ("seen", "unseen")
               if any((k.case, k.clients) == (case, g) for k in series)]  # fmt: skip
@@ -58,21 +58,21 @@ def draw_curves(
             for column, group in enumerate(groups):
                 axis = axes[row, column]
                 for i, method in enumerate(methods):
-                    own = series.get(Key(case, method, group, "global", metric))
-                    if own is not None:
-                        _band(axis, own, scale, method, i)
+                    values = series.get(Key(case, method, group, "global", metric))
+                    if values is not None:
+                        _band(axis, values, scale, method, i)
                 axis.set_title(f"{group} clients", loc="left", fontsize=10)
                 if column == 0:
                     axis.set_ylabel(label)
                 axis.set_ylim(0, scale)
-                if start is not None:
-                    axis.axvline(start, color="0.4", lw=0.8, ls=":")
+                if start_round is not None:
+                    axis.axvline(start_round, color="0.4", lw=0.8, ls=":")
                 if row == 1:
                     axis.set_xlabel("Communication rounds")
-        if start is not None:
+        if start_round is not None:
             axes[0, 0].annotate(
-                "clients may leave from here", (start, 0.97), (4, 0), textcoords="offset points",
-                fontsize=8, color="0.35", va="top",
+                "clients may leave from here", (start_round, 0.97), (4, 0), fontsize=8,
+                textcoords="offset points", color="0.35", va="top",
             )  # fmt: skip
         _legend(figure, *axes[0, 0].get_legend_handles_labels())
         if title:
@@ -80,21 +80,21 @@ def draw_curves(
     return figure
 
 
-def _band(axis: Any, own: Series, scale: float, method: str, i: int) -> None:
-    mean = own.values.mean(0) * scale
+def _band(axis: Any, series: Series, scale: float, method: str, i: int) -> None:
+    mean = series.values.mean(0) * scale
     axis.plot(
-        own.rounds, mean, **line_style(i), lw=2, label=method, marker=MARKS[i % len(MARKS)], ms=5,
-        markevery=(i, max(1, len(mean) // 6)),
+        series.rounds, mean, **line_style(i), lw=2, label=method, marker=MARKS[i % len(MARKS)],
+        ms=5, markevery=(i, max(1, len(mean) // 6)),
     )  # fmt: skip
-    if len(own.values) > 1:
-        axis.plot(own.rounds, own.values.T * scale, color=line_style(i)["color"], lw=0.5, alpha=0.4)
-        spread = own.values.std(0, ddof=1) * scale
-        axis.fill_between(own.rounds, mean - spread, mean + spread, alpha=0.15, lw=0,
-                          color=line_style(i)["color"])  # fmt: skip
+    if len(series.values) > 1:
+        colour = line_style(i)["color"]
+        axis.plot(series.rounds, series.values.T * scale, color=colour, lw=0.5, alpha=0.4)
+        std = series.values.std(0, ddof=1) * scale
+        axis.fill_between(series.rounds, mean - std, mean + std, alpha=0.15, lw=0, color=colour)
 
 
 def draw_states(traces: Mapping[str, Trace]) -> Figure:
-    """Rounds × clients: who is satisfied, willing and sampled, one panel per method."""
+    """Draw rounds × clients: which are satisfied, willing and sampled; one panel per method."""
     count = len(traces)
     columns = min(3, count)
     rows = -(-count // columns)
@@ -102,16 +102,16 @@ def draw_states(traces: Mapping[str, Trace]) -> Figure:
         figure = Figure(figsize=(3.6 * columns + 0.6, 3.2 * rows + 0.9), layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False, sharey=True)
         colours = mpl.colors.ListedColormap(STATES)
-        for axis, (method, own) in zip(axes.flat, traces.items(), strict=False):
-            order = client_order(own)
-            image = states(own)[:, order].T
-            axis.pcolormesh(own.rounds, np.arange(len(order)), image, cmap=colours, vmin=0, vmax=3,
-                            shading="nearest", rasterized=True)  # fmt: skip
-            e, k = np.nonzero(own.sampled[:, order])
-            axis.scatter(own.rounds[e], k, s=1.5, c="black", marker=".", lw=0, rasterized=True)
+        for axis, (method, trace) in zip(axes.flat, traces.items(), strict=False):
+            order = client_order(trace)
+            image = states(trace)[:, order].T
+            axis.pcolormesh(trace.rounds, np.arange(len(order)), image, cmap=colours, vmin=0,
+                            vmax=3, shading="nearest", rasterized=True)  # fmt: skip
+            e, k = np.nonzero(trace.sampled[:, order])
+            axis.scatter(trace.rounds[e], k, s=1.5, c="black", marker=".", lw=0, rasterized=True)
             axis.invert_yaxis()
             axis.set_title(textwrap.fill(method, 34), loc="left", fontsize=9)
-            axis.set_xlim(own.rounds[0], own.rounds[-1])
+            axis.set_xlim(trace.rounds[0], trace.rounds[-1])
             axis.set_xlabel("Communication rounds")
         for axis in axes.flat[count:]:
             axis.set_visible(False)
@@ -119,28 +119,28 @@ def draw_states(traces: Mapping[str, Trace]) -> Figure:
             axis.set_ylabel("clients, best served first")
         patches: list[Any] = [mpl.patches.Patch(color=c, label=n)
                               for c, n in zip(STATES, STATE_NAMES, strict=True)]  # fmt: skip
-        dot = mpl.lines.Line2D([], [], color="black", marker=".", ls="", ms=4, label="asked")
-        _legend(figure, [*patches, dot], [*STATE_NAMES, "asked"])
+        dot = mpl.lines.Line2D([], [], color="black", marker=".", ls="", ms=4, label="sampled")
+        _legend(figure, [*patches, dot], [*STATE_NAMES, "sampled"])
     return figure
 
 
-def states(own: Trace) -> Any:
-    """0 to 3 as in STATES, int[E, K]."""
-    return 2 * (~own.satisfied).astype(int) + (~own.willing).astype(int)
+def states(trace: Trace) -> Any:
+    """Return each client's state in each round, 0 to 3 as in STATES, int[E, K]."""
+    return 2 * (~trace.satisfied).astype(int) + (~trace.willing).astype(int)
 
 
-def client_order(own: Trace) -> Any:
-    """Seen before unseen, and then those served best in the end first."""
-    gap = np.nan_to_num(own.held_out_gap[-1], nan=np.inf)
-    return np.lexsort((gap, ~own.satisfied[-1], ~own.seen))
+def client_order(trace: Trace) -> Any:
+    """Order clients: seen before unseen, and then those served best in the end first."""
+    gap = np.nan_to_num(trace.held_out_gap[-1], nan=np.inf)
+    return np.lexsort((gap, ~trace.satisfied[-1], ~trace.seen))
 
 
-def draw_weights(own: Trace, method: str, temperature: float) -> Figure:
-    """The weight q over the gap, and where the clients are on it at first and in the end."""
+def draw_weights(trace: Trace, method: str, temperature: float) -> Figure:
+    """Draw the weight q over the gap, and where clients are on it at first and in the end."""
     with mpl.rc_context(_style()):
         figure = Figure(figsize=(6.4, 3.8), layout="constrained")
         axis = figure.subplots()
-        reach = float(np.clip(_limits(np.abs(own.gap), 99)[0], 2, 12))
+        reach = float(np.clip(_limits(np.abs(trace.gap), 99)[0], 2, 12))
         x = np.linspace(-reach, reach, 400)
 
         def curve(gap: Any) -> Any:
@@ -151,11 +151,11 @@ def draw_weights(own: Trace, method: str, temperature: float) -> Figure:
             (0, COLOURS[0], "x", "untrained"), (-1, COLOURS[1], "o", "in the end"),
         )  # fmt: skip
         for e, colour, mark, name in marks:
-            gap = np.clip(own.gap[e, own.seen], -reach, reach)
+            gap = np.clip(trace.gap[e, trace.seen], -reach, reach)
             axis.plot(gap, curve(gap), ls="", marker=mark, ms=5, alpha=0.6, color=colour,
                       label=name, mfc="none")  # fmt: skip
         axis.axvline(0, color="0.4", lw=0.8, ls=":")
-        axis.set_xlabel("gap F(w) − ρ: left of 0, the requirement is met on training data")
+        axis.set_xlabel("gap F(w) − ρ: left of 0, clients are satisfied on training data")
         axis.set_ylabel("weight q")
         axis.set_title(f"{method}: seen clients on the curve of weights, T = {temperature:g}",
                        loc="left", fontsize=10)  # fmt: skip
@@ -164,15 +164,15 @@ def draw_weights(own: Trace, method: str, temperature: float) -> Figure:
 
 
 def draw_gaps(traces: Mapping[str, Trace]) -> Figure:
-    """How far each method's final model is from what clients require: cumulative shares."""
+    """Draw how far final models are from what clients require, as cumulative shares."""
     with mpl.rc_context(_style()):
         figure = Figure(figsize=(6.4, 3.8), layout="constrained")
         axis = figure.subplots()
-        for i, (method, own) in enumerate(traces.items()):
-            gap = np.sort(own.held_out_gap[-1, own.seen & ~own.byzantine])
+        for i, (method, trace) in enumerate(traces.items()):
+            gap = np.sort(trace.held_out_gap[-1, trace.seen & ~trace.byzantine])
             axis.step(gap, np.arange(1, len(gap) + 1) / len(gap), **line_style(i), lw=2,
                       label=method, where="post")  # fmt: skip
-        gaps = np.concatenate([own.held_out_gap[-1, own.seen] for own in traces.values()])
+        gaps = np.concatenate([trace.held_out_gap[-1, trace.seen] for trace in traces.values()])
         low, high = _limits(gaps, 0.5, 99)
         axis.set_xlim(min(low, -0.1), max(high, 0.1))
         axis.set_ylim(0, 1)
@@ -184,7 +184,7 @@ def draw_gaps(traces: Mapping[str, Trace]) -> Figure:
 
 
 def _legend(figure: Figure, handles: Sequence[Any], names: Sequence[str]) -> None:
-    """Below the figure, in as many columns as it has room for."""
+    """Draw the legend below the figure, in as many columns as it has room for."""
     room = 13 * figure.get_figwidth()  # letters of this size to an inch
     columns = int(room // (max(map(len, names)) + 8))
     figure.legend(handles, names, loc="outside lower center", fontsize=8,
@@ -192,7 +192,7 @@ def _legend(figure: Figure, handles: Sequence[Any], names: Sequence[str]) -> Non
 
 
 def _limits(values: Any, *percent: float) -> list[float]:
-    """Percentiles of the finite values; zeros where a run has diverged and there are none."""
+    """Return percentiles of the finite values; zeros where a run has diverged and has none."""
     finite = values[np.isfinite(values)]
     return np.percentile(finite, percent).tolist() if finite.size else [0.0] * len(percent)
 

@@ -22,29 +22,29 @@ METHODS = {
     "ditto": "Ditto",
 }
 NAME = "algorithm.name"
-UNTOLD = ("training.evaluate_every", "training.block")
+UNNAMED = ("training.evaluate_every", "training.checkpoint_every")
 """Settings that change no model."""
 
 
 def method_name(settings: Mapping[str, Any]) -> str:
-    """What the method is called."""
+    """Return what the method is called."""
     name = str(settings.get(NAME, "the model"))
     return METHODS.get(name, name)
 
 
 def label_of(settings: Mapping[str, Any], differing: Sequence[str]) -> str:
-    """The method, and the values of its settings that differ among those shown, zeros apart."""
-    more = [
+    """Name the method and those of its settings that differ from the others', zeros apart."""
+    others = [
         f"{_words(key)} {settings[key]}"
         for key in differing
-        if key not in (NAME, *UNTOLD) and settings.get(key)
+        if key not in (NAME, *UNNAMED) and settings.get(key)
     ]
-    named = [method_name(settings)] if NAME in settings or not more else []
-    return ", ".join([*named, *more])
+    method = [method_name(settings)] if NAME in settings or not others else []
+    return ", ".join([*method, *others])
 
 
 def _words(key: str) -> str:
-    """A setting for people; those of a method and of training need no section."""
+    """Write a setting for people; those of a method and of training need no section."""
     section, _, name = key.rpartition(".")
     words = name if section in ("", "algorithm", "training") else f"{section} {name}"
     return words.replace("_", " ")

@@ -10,21 +10,21 @@ from typing import Any
 import numpy as np
 
 from maxfl.report.comparison import Pair
-from maxfl.report.configurations import WEIGHTED, Configuration, leaving_from, temperature
+from maxfl.report.configurations import WEIGHTED, Configuration, start_round, temperature
 from maxfl.report.figures import STATE_NAMES, STATES, client_order
-from maxfl.report.model_card import Section, sections
+from maxfl.report.model_card import Section, card_title, sections
 from maxfl.report.names import NAME
-from maxfl.report.page_data import Choice, choose
-from maxfl.report.series import MOST_LINES, Key, Series, shown_methods
+from maxfl.report.page_data import PageTraces, choose
+from maxfl.report.series import MOST_LINES, Key, Series, drawn_methods
 from maxfl.report.source import Source
 from maxfl.report.style import COLOURS
-from maxfl.report.table import Figure, Table, to_html
-from maxfl.report.traces import Trace, read_partition
+from maxfl.report.table import Statistic, Table, to_html
+from maxfl.report.traces import Trace, TraceKey, read_partition
 from maxfl.report.verdict import verdicts
 
 SCRIPTS = ("base.js", "curves.js", "clients.js", "tables.js", "start.js")
 """One script, in this order."""
-Traces = Mapping[tuple[str, str, int], Trace]
+Traces = Mapping[TraceKey, Trace]
 
 
 def page(
@@ -34,7 +34,7 @@ def page(
     compared: Sequence[Pair],
     traces: Traces,
 ) -> str:
-    """The page's HTML; the first table is the summary, a second one compares methods."""
+    """Write the page's HTML; the first table is the summary, a second one compares methods."""
     packed = choose(traces)
     data = {
         "colours": COLOURS,
@@ -74,7 +74,7 @@ def _left_out(source: Source, series: Mapping[Key, Series]) -> list[str]:
         f"{MOST_LINES} methods with the highest GM-Appeal of {len(source.methods(case))}; the "
         f"first table has all."
         for case in source.cases
-        if len(source.methods(case)) > len(shown_methods(source, series, case))
+        if len(source.methods(case)) > len(drawn_methods(source, series, case))
     ]
 
 
@@ -83,10 +83,10 @@ def _case(
     series: Mapping[Key, Series],
     compared: Sequence[Pair],
     traces: Traces,
-    packed: Choice,
+    packed: PageTraces,
     case: str,
 ) -> dict[str, Any]:
-    methods = shown_methods(source, series, case)
+    methods = drawn_methods(source, series, case)
     first = source.of(case, methods[0])[0]
     return {
         "name": case,
@@ -97,17 +97,17 @@ def _case(
         ],
         "curves": _curves(series, case, methods),
         "runs": [
-            _run(own, traces[key], packed, key, methods.index(own.method))
+            _run(configuration, traces[key], packed, key, methods.index(method))
             for method in methods
-            for own in source.of(case, method)
-            if (key := (case, method, own.seed)) in packed.packed
+            for configuration in source.of(case, method)
+            if (key := (case, method, configuration.seed)) in packed.packed
         ],
         "pairs": [
             [methods.index(p.first), methods.index(p.second), p.seeds]
             for p in compared
             if p.case == case
         ],
-        "start": leaving_from([source.of(case, m)[0] for m in methods]),
+        "startRound": start_round([source.of(case, m)[0] for m in methods]),
     }
 
 
@@ -119,40 +119,40 @@ def _curves(
         for metric in ("gm_appeal", "test_accuracy", "willing"):
             lines = []
             for i, method in enumerate(methods):
-                own = series.get(Key(case, method, clients, "global", metric))
-                if own is not None:
-                    lines.append({"method": i, "rounds": own.rounds.tolist(),
-                                  "values": _numbers(own.values)})  # fmt: skip
+                measured = series.get(Key(case, method, clients, "global", metric))
+                if measured is not None:
+                    lines.append({"method": i, "rounds": measured.rounds.tolist(),
+                                  "values": _numbers(measured.values)})  # fmt: skip
             if lines:
                 found.append({"clients": clients, "metric": metric, "lines": lines})
     return found
 
 
 def _run(
-    own: Configuration, trace: Trace, packed: Choice, key: tuple[str, str, int], method: int
+    configuration: Configuration, trace: Trace, packed: PageTraces, key: TraceKey, method: int
 ) -> dict[str, Any]:
-    """One run's clients: their final figures, as printed in clients.csv, and all rounds, packed."""
+    """Lay out one run's clients: the end, with the digits of clients.csv, and rounds, packed."""
     small = packed.packed[key]
-    partition = read_partition(own.place)
+    partition = read_partition(configuration.run_folder)
     return {
         "method": method,
-        "seed": own.seed,
+        "seed": configuration.seed,
         "rounds": small.rounds,
         "scale": small.scale,
         "packed": small.text,
-        "temperature": [temperature(own.settings, done) for done in small.rounds],
+        "temperature": [temperature(configuration.settings, done) for done in small.rounds],
         "order": client_order(trace).tolist(),
         "names": [str(name) for name in trace.name],
         "seen": trace.seen.astype(int).tolist(),
-        "liars": np.flatnonzero(trace.byzantine).tolist(),
+        "byzantine": np.flatnonzero(trace.byzantine).tolist(),
         "samples": trace.train_samples.tolist(),
         "requirement": _printed(trace.test_requirement, 3),
         "loss": _printed(trace.test_loss[-1], 3),
         "gap": _printed(trace.held_out_gap[-1], 3),
         "accuracy": _printed(trace.accuracy[-1], 1, percent=True),
         "solo": _printed(trace.solo_accuracy, 1, percent=True),
-        "asked": trace.asked.tolist(),
-        "joined": trace.joined.tolist(),
+        "sampled": trace.rounds_sampled.tolist(),
+        "participated": trace.rounds_participated.tolist(),
         "labels": None if partition is None else list(partition.labels),
         "counts": None if partition is None else partition.counts.tolist(),
         "flipped": [] if partition is None else np.flatnonzero(partition.flipped).tolist(),
@@ -160,26 +160,26 @@ def _run(
 
 
 def _printed(values: Any, digits: int, percent: bool = False) -> list[float | None]:
-    """Numbers with the digits that clients.csv has; JSON has no NaN, so that is null."""
-    texts = (Figure.of([v], digits, percent).printed[0] for v in values)
+    """Round numbers to the digits of clients.csv; JSON has no NaN, so that is null."""
+    texts = (Statistic.of([v], digits, percent).printed[0] for v in values)
     return [None if text == "n/a" else float(text) for text in texts]
 
 
 def _numbers(values: Any) -> list[list[float | None]]:
-    """Float32 numbers in JSON, with all of their digits."""
+    """Write float32 numbers for JSON, with all of their digits."""
     return [[float(f"{v:.7g}") if np.isfinite(v) else None for v in row] for row in values]
 
 
 def _cards(source: Source, series: Mapping[Key, Series], traces: Traces) -> str:
-    """The card of each drawn method's first seed."""
+    """Write the card of each drawn method's first seed."""
     texts = []
     for case in source.cases:
-        for method in shown_methods(source, series, case):
-            own = source.of(case, method)[0]
-            trace = traces.get((case, method, own.seed))
-            title = ", ".join(part for part in (method, case, f"seed {own.seed}") if part)
-            body = "".join(_section(part) for part in sections(own, trace))
-            texts.append(f"<details><summary>{html.escape(title)}</summary>{body}</details>")
+        for method in drawn_methods(source, series, case):
+            first = source.of(case, method)[0]
+            trace = traces.get((case, method, first.seed))
+            title = html.escape(card_title(first))
+            body = "".join(_section(part) for part in sections(first, trace))
+            texts.append(f"<details><summary>{title}</summary>{body}</details>")
     return "".join(texts)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from maxfl.report.source import Source
 from maxfl.report.style import COLOURS
 
-SHOWN = ("gm_appeal", "test_accuracy", "preferred_accuracy", "willing")
+SUMMARY_METRICS = ("gm_appeal", "test_accuracy", "preferred_accuracy", "willing")
 """Metrics of the summary; all but GM-Appeal in per cent."""
 MOST_LINES = len(COLOURS)
 """Methods of a case with curves and clients; more could not be told apart."""
@@ -29,7 +29,7 @@ class Series(NamedTuple):
 
 
 class Key(NamedTuple):
-    """Which metric of whom."""
+    """Which metric, of which clients and model, under which method and data."""
 
     case: str
     method: str
@@ -39,40 +39,40 @@ class Key(NamedTuple):
 
 
 def all_series(source: Source) -> dict[Key, Series]:
-    """Every metric over rounds."""
-    wanted = source.metrics.filter(pc.field("metric").isin(SHOWN))
+    """Lay out every metric of the summary over rounds."""
+    chosen = source.metrics.filter(pc.field("metric").isin(SUMMARY_METRICS))
     order = [(k, "ascending") for k in ("case", "method", "clients", "model", "metric", "seed",
                                         "round")]  # fmt: skip
-    table = wanted.sort_by(order)
+    table = chosen.sort_by(order)
     columns = [table[name].to_pylist() for name in Key._fields]
     rounds, seeds = table["round"].to_numpy(), table["seed"].to_numpy()
     values = table["value"].to_numpy()
     rows: dict[Key, list[int]] = {}
     for i, key in enumerate(zip(*columns, strict=True)):
         rows.setdefault(Key(*key), []).append(i)
-    return {key: _series(rounds[own], seeds[own], values[own]) for key, own in rows.items()}
+    return {key: _series(rounds[i], seeds[i], values[i]) for key, i in rows.items()}
 
 
 def _series(
     rounds: NDArray[np.int64], seeds: NDArray[np.int64], values: NDArray[np.float64]
 ) -> Series:
-    """One row per seed, on the rounds that all of them have."""
-    every = [rounds[seeds == seed] for seed in np.unique(seeds)]
-    common = every[0]
-    for own in every[1:]:
-        common = np.intersect1d(common, own)
-    kept = np.isin(rounds, common)
-    return Series(common, values[kept].reshape(len(every), len(common)).astype(np.float64))
+    """Lay out one row per seed, on the rounds that all of them have."""
+    by_seed = [rounds[seeds == seed] for seed in np.unique(seeds)]
+    common = by_seed[0]
+    for evaluated in by_seed[1:]:
+        common = np.intersect1d(common, evaluated)
+    is_common = np.isin(rounds, common)
+    return Series(common, values[is_common].reshape(len(by_seed), len(common)).astype(np.float64))
 
 
 def final_appeal(series: Mapping[Key, Series], case: str, method: str) -> float:
-    """GM-Appeal of the seen clients in the end, mean over seeds; -1 if it is not known."""
-    own = series.get(Key(case, method, "seen", "global", "gm_appeal"))
-    return -1.0 if own is None else float(np.nan_to_num(own.values[:, -1]).mean())
+    """Return the final GM-Appeal of seen clients, mean over seeds; -1 if it is not known."""
+    appeal = series.get(Key(case, method, "seen", "global", "gm_appeal"))
+    return -1.0 if appeal is None else float(np.nan_to_num(appeal.values[:, -1]).mean())
 
 
-def shown_methods(source: Source, series: Mapping[Key, Series], case: str) -> list[str]:
-    """Those of a case that are drawn: all, or the best by GM-Appeal, in their own order."""
+def drawn_methods(source: Source, series: Mapping[Key, Series], case: str) -> list[str]:
+    """Return the methods of a case that are drawn: all, or the best by GM-Appeal; in order."""
     methods = source.methods(case)
     if len(methods) <= MOST_LINES:
         return methods

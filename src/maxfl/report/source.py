@@ -1,7 +1,7 @@
 """What folders of results hold, read once and laid out for showing.
 
 A run, a sweep and a study of the paper (its final runs) leave the same tables behind
-(docs/results.md).
+(docs/results.md). Those of version 0.1 are read too, under the names of today (``legacy``).
 """
 
 from collections.abc import Sequence
@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from maxfl.report.configurations import Configuration, Found, name_all
+from maxfl.report.legacy import COLUMNS, rename_settings
+from maxfl.report.legacy import METRICS as METRIC_NAMES
 from maxfl.utils.dicts import flatten
 from maxfl.utils.errors import InputError
 from maxfl.utils.files import read_json
@@ -27,7 +29,7 @@ class Source(NamedTuple):
         configurations: All that are finished.
         metrics: Columns case, method, seed, round, clients, model, metric, value.
         machines: What each folder was made with.
-        missing: Sentences on what is not there.
+        missing: Sentences on what is not in the folders.
     """
 
     folders: tuple[Path, ...]
@@ -38,17 +40,17 @@ class Source(NamedTuple):
 
     @property
     def cases(self) -> list[str]:
-        """In the order of the folders."""
+        """The data that configurations ran on, in the order of the folders."""
         return list(dict.fromkeys(c.case for c in self.configurations))
 
     def methods(self, case: str) -> list[str]:
-        """Of a case, in the order of the folders."""
+        """Return the methods of a case, in the order of the folders."""
         return list(dict.fromkeys(c.method for c in self.configurations if c.case == case))
 
     def of(self, case: str, method: str) -> list[Configuration]:
-        """A method's configurations, one for each seed."""
-        own = [c for c in self.configurations if (c.case, c.method) == (case, method)]
-        return sorted(own, key=lambda c: c.seed)
+        """Return a method's configurations, one for each seed."""
+        chosen = [c for c in self.configurations if (c.case, c.method) == (case, method)]
+        return sorted(chosen, key=lambda c: c.seed)
 
 
 class _Folder(NamedTuple):
@@ -63,16 +65,19 @@ def read(folders: Sequence[Path]) -> Source:
         raise InputError("the same folder is named twice: name each once")
     parts = [_read_folder(folder) for folder in folders]
     found = [
-        own._replace(named=folder)
+        configuration._replace(named=folder)
         for folder, part in zip(folders, parts, strict=True)
-        for own in part.found
+        for configuration in part.found
     ]
-    named = name_all(found)
+    configurations = name_all(found)
     missing = list(dict.fromkeys(line for part in parts for line in part.missing))
-    tables = [_with_names(own.metrics, name) for own, name in zip(found, named, strict=True)]
+    tables = [
+        _label_metrics(one.metrics, configuration)
+        for one, configuration in zip(found, configurations, strict=True)
+    ]
     return Source(
         tuple(folders),
-        named,
+        configurations,
         pa.concat_tables(tables, promote_options="permissive"),
         [part.machine for part in parts],
         missing,
@@ -108,96 +113,96 @@ def _mapping(path: Path) -> dict[str, Any]:
 
 
 def _read_run(folder: Path, experiment: dict[str, Any]) -> _Folder:
-    """A run folder, or the folder of one group of a sweep."""
+    """Read a run folder, or the folder of one group of a sweep."""
     if not (folder / SUMMARY).is_file():
         raise InputError(
             f"the run in {folder} is not finished: go on with --resume, or look at it with "
             f"`maxfl watch {folder}`"
         )
     summary = _mapping(folder / SUMMARY)
-    kept = experiment.get("config", {})
+    config = experiment.get("config", {})
     count = len(summary["configurations"])
-    every = kept if isinstance(kept, list) else [kept] * count
+    configs = config if isinstance(config, list) else [config] * count
     metrics = read_table(folder / METRICS)
-    numbers = sorted(set(metrics["configuration"].to_pylist()))
-    if not len(numbers) == len(every) == count:
+    indices = sorted(set(metrics["configuration"].to_pylist()))
+    if not len(indices) == len(configs) == count:
         raise InputError(f"{folder}: {METRICS} and {SUMMARY} do not fit: one of them is damaged")
-    missing = [] if kept else [f"{folder} has no settings: it was made from Python without them."]
+    missing = [] if config else [f"{folder} has no settings: it was made from Python without them."]
     means_only = summary.get("means_only", False)
     if means_only:  # a federation whose clients keep their losses to themselves
         missing.append(_no_clients(folder))
         missing += [f"{note}." for entry in summary["configurations"] for note in entry["notes"]]
     found = [
         Found(
-            folder, folder, -1 if means_only else number, entry["values"],
-            _settings(experiment, settings, entry, i, count), entry, folder,
+            folder, folder, -1 if means_only else index, entry["values"],
+            _settings(experiment, configs[i], entry, i, count), entry, folder,
             experiment["federation"],
-            metrics.filter(pc.field("configuration") == number),
+            metrics.filter(pc.field("configuration") == index),
         )
-        for i, (number, settings, entry) in enumerate(
-            zip(numbers, every, summary["configurations"], strict=True)
-        )
+        for i, (index, entry) in enumerate(zip(indices, summary["configurations"], strict=True))
     ]  # fmt: skip
     return _Folder(found, _machine(summary), missing)
 
 
 def _settings(
-    experiment: dict[str, Any], kept: dict[str, Any], entry: dict[str, Any], i: int, count: int
+    experiment: dict[str, Any], config: dict[str, Any], entry: dict[str, Any], i: int, count: int
 ) -> dict[str, Any]:
-    """What was kept, or what a run without settings says of itself; and what was swept."""
+    """Return the settings that were saved, or the description of a run without; and the swept."""
     swept = {k: v for k, v in entry["values"].items() if k not in ("part", "method")}
-    if isinstance(kept, dict) and kept:
-        return flatten(kept) | swept
-    about = {k: v for k, v in experiment.items() if k not in ("config", "maxfl", "jax")}
-    told = flatten(about | {"data": {"federation": about.pop("federation")[:8]}})
-    own = {k: v[i] if isinstance(v, list) and len(v) == count else v for k, v in told.items()}
-    return own | swept
+    if isinstance(config, dict) and config:
+        return rename_settings(flatten(config) | swept)
+    description = {k: v for k, v in experiment.items() if k not in ("config", "maxfl", "jax")}
+    described = flatten(description | {"data": {"federation": description.pop("federation")[:8]}})
+    settings = {
+        k: v[i] if isinstance(v, list) and len(v) == count else v for k, v in described.items()
+    }
+    return rename_settings(settings | swept)
 
 
 def _read_sweep(folder: Path, experiment: dict[str, Any]) -> _Folder:
-    """The finished groups of a sweep; tables of the whole are there once all are."""
+    """Read the finished groups of a sweep; it has tables of the whole once all are finished."""
     found: list[Found] = []
     machine: dict[str, Any] = {}
-    places = sorted((folder / "groups").glob("*"))
-    finished = [place for place in places if (place / SUMMARY).is_file()]
-    for place in finished:
-        part = _read_run(place, _mapping(place / EXPERIMENT))
+    groups = sorted((folder / "groups").glob("*"))
+    for group in (group for group in groups if (group / SUMMARY).is_file()):
+        part = _read_run(group, _mapping(group / EXPERIMENT))
         found += part.found
         seconds = machine.get("seconds", 0) + part.machine.get("seconds", 0)
         machine = part.machine | {"seconds": seconds}
-    wanted, there = len(experiment["configurations"]), len(found)
+    total, finished = len(experiment["configurations"]), len(found)
     if not found:
         raise InputError(
             f"no configuration of the sweep in {folder} is finished: go on with --resume, or look "
             f"at it with `maxfl watch {folder}`"
         )
-    left = f"{wanted - there} of {wanted} configurations of {folder}"
-    missing = [f"Not finished, and so not shown: {left}."] if there < wanted else []
-    return _Folder(sorted(found, key=lambda own: own.number), machine, missing)
+    left = f"{total - finished} of {total} configurations of {folder}"
+    missing = [f"Not finished, and so not shown: {left}."] if finished < total else []
+    return _Folder(sorted(found, key=lambda one: one.table_index), machine, missing)
 
 
 def _read_study(folder: Path) -> _Folder:
-    """The final runs of a study, or its means where only those were kept."""
-    about = _mapping(folder / STUDY)
-    notes = [note for note in about.get("data_notes", {}).values() if note]
+    """Read the final runs of a study, or its means where it has no more."""
+    study = _mapping(folder / STUDY)
+    notes = [note for note in study.get("data_notes", {}).values() if note]
     final = folder / "final"
     if (final / EXPERIMENT).is_file():
         part = _read_sweep(final, _mapping(final / EXPERIMENT))
-        return part._replace(missing=[*part.missing, *notes], machine=_machine(about))
-    return _read_means(folder, about, notes)
+        return part._replace(missing=[*part.missing, *notes], machine=_machine(study))
+    return _read_means(folder, study, notes)
 
 
-def _read_means(folder: Path, about: dict[str, Any], notes: list[str]) -> _Folder:
+def _read_means(folder: Path, study: dict[str, Any], notes: list[str]) -> _Folder:
     table = read_table(folder / STUDY_RESULTS)
     keys = table.select(["part", "method", "seed"]).group_by(["part", "method", "seed"])
     found = []
     for row in keys.aggregate([]).to_pylist():
-        own = table
+        metrics = table
         for key, value in row.items():
-            own = own.filter(pc.field(key) == value)
-        entry = {"values": row, "data": about["data"][row["part"]], "notes": []}
-        found.append(Found(folder, folder, -1, row, {"seed": row["seed"]}, entry, folder, "", own))
-    return _Folder(found, _machine(about), [_no_clients(folder), *notes])
+            metrics = metrics.filter(pc.field(key) == value)
+        entry = {"values": row, "data": study["data"][row["part"]], "notes": []}
+        settings = {"seed": row["seed"]}
+        found.append(Found(folder, folder, -1, row, settings, entry, folder, "", metrics))
+    return _Folder(found, _machine(study), [_no_clients(folder), *notes])
 
 
 def _no_clients(folder: Path) -> str:
@@ -209,22 +214,36 @@ def _machine(summary: dict[str, Any]) -> dict[str, Any]:
     return {key: summary[key] for key in keys if summary.get(key) is not None}
 
 
-def _with_names(metrics: pa.Table, name: Configuration) -> pa.Table:
-    wanted = ["round", "clients", "model", "metric", "value"]
-    table = metrics.select(wanted)
-    for key, value in (("seed", name.seed), ("method", name.method), ("case", name.case)):
-        table = table.add_column(0, key, pa.array([value] * len(table)))
+def _label_metrics(metrics: pa.Table, configuration: Configuration) -> pa.Table:
+    """Add columns that say of which configuration some metrics are."""
+    table = metrics.select(["round", "clients", "model", "metric", "value"])
+    for key in ("seed", "method", "case"):
+        table = table.add_column(0, key, pa.array([getattr(configuration, key)] * len(table)))
     plain = [pa.field(f.name, pa.string()) if pa.types.is_dictionary(f.type) else f
              for f in table.schema]  # fmt: skip
     return table.cast(pa.schema(plain))
 
 
 def read_table(path: Path, **options: Any) -> pa.Table:
-    """Read a file; options are pyarrow's."""
+    """Read a file, with the names of today for those of version 0.1; options are pyarrow's."""
     try:
-        return pq.read_table(path, **options)
+        old = {new: name for name, new in COLUMNS.items() if name in pq.read_schema(path).names}
+        if columns := options.get("columns"):
+            options["columns"] = [old.get(name, name) for name in columns]
+        table = pq.read_table(path, **options)
+        table = table.rename_columns([COLUMNS.get(name, name) for name in table.column_names])
+        return _rename_metrics(table) if "metric" in table.column_names else table
     except (OSError, KeyError, pa.ArrowException) as error:
         raise InputError(
             f"{path} can't be read ({str(error).splitlines()[0]}): the folder is damaged or was "
             f"made by an older version; run it again into another folder"
         ) from error
+
+
+def _rename_metrics(table: pa.Table) -> pa.Table:
+    """Give the metrics of a table the names of today."""
+    column = table["metric"].cast(pa.string())
+    if METRIC_NAMES.keys().isdisjoint(pc.unique(column).to_pylist()):
+        return table
+    names = pa.array([METRIC_NAMES.get(name, name) for name in column.to_pylist()])
+    return table.set_column(table.column_names.index("metric"), "metric", names)

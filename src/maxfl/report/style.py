@@ -16,5 +16,5 @@ DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1)))
 
 
 def line_style(i: int) -> dict[str, Any]:
-    """Colour and dashes of line number i."""
+    """Return colour and dashes of line number i."""
     return {"color": COLOURS[i % len(COLOURS)], "ls": DASHES[i % len(DASHES)]}

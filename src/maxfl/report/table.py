@@ -1,4 +1,4 @@
-"""A table of figures, once for all forms: page, Markdown, LaTeX and CSV print the same digits."""
+"""A table of results, once for all forms: page, Markdown, LaTeX and CSV print the same digits."""
 
 import csv
 import html
@@ -11,18 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class Figure(NamedTuple):
-    """A mean with its deviation over seeds.
+class Statistic(NamedTuple):
+    """A mean with its standard deviation over seeds.
 
     Attributes:
         mean: NaN if there is none.
-        deviation: Sample deviation; None for a single seed.
+        std: Sample standard deviation; None for a single seed.
         digits: Printed after the point.
         signed: Whether a plus is printed too.
     """
 
     mean: float
-    deviation: float | None
+    std: float | None
     digits: int
     signed: bool = False
 
@@ -33,26 +33,26 @@ class Figure(NamedTuple):
         digits: int,
         percent: bool = False,
         signed: bool = False,
-    ) -> "Figure":
-        """Over seeds; shares in per cent if that is wanted."""
+    ) -> "Statistic":
+        """Compute both from the values of all seeds; shares in per cent if so chosen."""
         # float32 has seven digits: without the rest, halves are rounded alike wherever they stand.
         numbers = np.array([np.nan if v is None else float(f"{v:.7g}") for v in values])
         numbers = numbers * (100 if percent else 1)
-        deviation = float(numbers.std(ddof=1)) if len(numbers) > 1 else None
-        return cls(float(numbers.mean()) if len(numbers) else np.nan, deviation, digits, signed)
+        std = float(numbers.std(ddof=1)) if len(numbers) > 1 else None
+        return cls(float(numbers.mean()) if len(numbers) else np.nan, std, digits, signed)
 
     @property
     def printed(self) -> tuple[str, str]:
-        """Mean and deviation as text; the latter empty for a single seed."""
+        """Mean and standard deviation as text; the latter empty for a single seed."""
         if not np.isfinite(self.mean):
             return "n/a", ""
         mean = f"{self.mean:{'+' if self.signed else ''}.{self.digits}f}"
         if float(mean) == 0:  # no minus before a zero
             mean = mean.replace("-", "+" if self.signed else "")
-        return mean, "" if self.deviation is None else f"{self.deviation:.{self.digits}f}"
+        return mean, "" if self.std is None else f"{self.std:.{self.digits}f}"
 
 
-Cell = str | int | Figure
+Cell = str | int | Statistic
 
 
 class Table(NamedTuple):
@@ -74,7 +74,7 @@ class Table(NamedTuple):
 
 
 def to_markdown(table: Table) -> str:
-    """With the title above and the notes below."""
+    """Write a table in Markdown, with the title above and the notes below."""
     ruler = ["---:" if _numeric(table, i) else "---" for i in range(len(table.headings))]
     rows = [[_plain(cell).replace("|", "\\|") for cell in row] for row in table.rows]
     lines = [list(table.headings), ruler, *rows]
@@ -84,17 +84,17 @@ def to_markdown(table: Table) -> str:
 
 
 def to_csv(table: Table) -> str:
-    """Mean and deviation in columns of their own."""
-    figures = [any(isinstance(row[i], Figure) for row in table.rows) for i in _columns(table)]
+    """Write a table as CSV, with a column for the mean and one for the standard deviation."""
+    is_split = [any(isinstance(row[i], Statistic) for row in table.rows) for i in _columns(table)]
     headings: list[str] = []
-    for heading, split in zip(table.headings, figures, strict=True):
+    for heading, split in zip(table.headings, is_split, strict=True):
         headings += [heading, f"{heading} (std)"] if split else [heading]
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(headings)
     for row in table.rows:
         cells: list[str] = []
-        for cell, split in zip(row, figures, strict=True):
+        for cell, split in zip(row, is_split, strict=True):
             if split:
                 cells += ["" if c == "n/a" else c for c in _printed(cell)]
             else:
@@ -104,13 +104,15 @@ def to_csv(table: Table) -> str:
 
 
 def to_latex(table: Table, label: str = "maxfl") -> str:
-    r"""A booktabs table; the document needs \usepackage{booktabs}."""
+    r"""Write a table in LaTeX; the document needs \usepackage{booktabs}."""
     columns = "".join("r" if _numeric(table, i) else "l" for i in _columns(table))
     headings = " & ".join(
         _stacked(heading, "r" if _numeric(table, i) else "l")
         for i, heading in enumerate(table.headings)
     )
-    rows = "".join(f"    {' & '.join(map(_tex_cell, row))} \\\\\n" for row in _spare(table.rows))
+    rows = "".join(
+        f"    {' & '.join(map(_tex_cell, row))} \\\\\n" for row in _without_repeats(table.rows)
+    )
     notes = " ".join(map(_tex, table.notes))
     return (
         "\\begin{table}\n  \\centering\\footnotesize\\setlength{\\tabcolsep}{4pt}\n"
@@ -121,7 +123,7 @@ def to_latex(table: Table, label: str = "maxfl") -> str:
 
 
 def to_html(table: Table) -> str:
-    """A table whose headings are buttons that sort it."""
+    """Write a table in HTML whose headings are buttons that sort it."""
     head = "".join(
         f'<th scope="col"{_numeric_class(table, i)}><button type="button">'
         f"{html.escape(heading)}</button></th>"
@@ -157,12 +159,12 @@ def _numeric_class(table: Table, column: int) -> str:
 
 
 def _printed(cell: Cell) -> tuple[str, str]:
-    return cell.printed if isinstance(cell, Figure) else (str(cell), "")
+    return cell.printed if isinstance(cell, Statistic) else (str(cell), "")
 
 
 def _plain(cell: Cell) -> str:
-    mean, deviation = _printed(cell)
-    return f"{mean} ± {deviation}" if deviation else mean
+    mean, std = _printed(cell)
+    return f"{mean} ± {std}" if std else mean
 
 
 def _sort_key(cell: Cell) -> str:
@@ -170,8 +172,8 @@ def _sort_key(cell: Cell) -> str:
 
 
 def _html_cell(cell: Cell) -> str:
-    mean, deviation = (html.escape(text) for text in _printed(cell))
-    return f"{mean} <small>± {deviation}</small>" if deviation else mean
+    mean, std = (html.escape(text) for text in _printed(cell))
+    return f"{mean} <small>± {std}</small>" if std else mean
 
 
 _SPECIAL = {
@@ -188,13 +190,13 @@ def _tex(text: str) -> str:
 
 
 def _stacked(heading: str, side: str) -> str:
-    """A heading in narrow lines."""
+    """Break a heading into narrow lines."""
     lines = textwrap.wrap(heading, 12, break_long_words=False)
     return rf"\shortstack[{side}]{{" + r" \\ ".join(map(_tex, lines)) + "}"
 
 
-def _spare(rows: Sequence[tuple[Cell, ...]]) -> Iterator[tuple[Cell, ...]]:
-    """Rows whose first words are not repeated from the row above."""
+def _without_repeats(rows: Sequence[tuple[Cell, ...]]) -> Iterator[tuple[Cell, ...]]:
+    """Leave out the first words of a row that are those of the row above."""
     above: tuple[Cell, ...] = ()
     for row in rows:
         same = 0
@@ -205,19 +207,19 @@ def _spare(rows: Sequence[tuple[Cell, ...]]) -> Iterator[tuple[Cell, ...]]:
 
 
 def _tex_cell(cell: Cell) -> str:
-    mean, deviation = _printed(cell)
+    mean, std = _printed(cell)
     if isinstance(cell, str) or mean == "n/a":
         return _tex(mean)
-    return f"${mean} \\pm {deviation}$" if deviation else f"${mean}$"
+    return f"${mean} \\pm {std}$" if std else f"${mean}$"
 
 
 def digits_of(metric: str) -> tuple[int, bool]:
-    """How a metric is printed: digits, and whether in per cent."""
+    """Return how a metric is printed: digits, and whether in per cent."""
     return (2, False) if metric == "gm_appeal" else (1, True)
 
 
 def narrow(table: Table) -> Table:
-    """Without the column of the data where there is only one case."""
+    """Drop the column of the data where there is only one case."""
     if any(row[0] for row in table.rows):
         return table
     return table._replace(headings=table.headings[1:], rows=[row[1:] for row in table.rows])

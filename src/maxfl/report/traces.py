@@ -1,4 +1,4 @@
-"""Client by client: what everybody saw of a model over the rounds of one configuration."""
+"""Client by client: how a model served everybody over the rounds of one configuration."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ TraceKey = tuple[str, str, int]
 """Case, method and seed."""
 
 HISTORY = (
-    "round", "client", "train_loss", "test_loss", "test_accuracy", "appeals_held_out", "willing",
+    "round", "client", "train_loss", "test_loss", "test_accuracy", "satisfied_held_out", "willing",
 )  # fmt: skip
 CLIENTS = (
     "name", "seen", "byzantine", "train_samples", "test_samples", "requirement",
@@ -38,20 +38,20 @@ class Trace(NamedTuple):
         test_loss: f_k(w), float[E, K].
         accuracy: Test accuracy, float[E, K].
         satisfied: f_k(w) < f_k(ŵ_k), the held-out reading, bool[E, K].
-        willing: Would take part in the next round, bool[E, K].
-        sampled: Was asked since the evaluation before, bool[E, K].
-        took_part: And then took part, bool[E, K].
+        willing: Would participate in the next round, bool[E, K].
+        sampled: Was sampled since the evaluation before, bool[E, K].
+        participated: Participated since the evaluation before, bool[E, K].
         name: What the data call each client, [K].
-        seen: Takes part in training, bool[K].
-        byzantine: Lies, bool[K].
+        seen: Can participate in training, bool[K].
+        byzantine: Is Byzantine, bool[K].
         flipped: Has labels that contradict the others', bool[K].
         train_samples: int[K].
         test_samples: int[K].
         requirement: ρ_k, float[K].
         test_requirement: f_k(ŵ_k), float[K].
         solo_accuracy: Test accuracy of the model trained alone, float[K].
-        asked: Rounds in which each client was asked, int[K].
-        joined: Rounds in which it took part, int[K].
+        rounds_sampled: Number of rounds in which each client was sampled, int[K].
+        rounds_participated: Number of rounds in which it participated, int[K].
     """
 
     rounds: NDArray[np.int64]
@@ -61,7 +61,7 @@ class Trace(NamedTuple):
     satisfied: Flags
     willing: Flags
     sampled: Flags
-    took_part: Flags
+    participated: Flags
     name: NDArray[Any]
     seen: Flags
     byzantine: Flags
@@ -71,8 +71,8 @@ class Trace(NamedTuple):
     test_requirement: Floats
     solo_accuracy: Floats
     flipped: Flags
-    asked: NDArray[np.int64]
-    joined: NDArray[np.int64]
+    rounds_sampled: NDArray[np.int64]
+    rounds_participated: NDArray[np.int64]
 
     @property
     def gap(self) -> Floats:
@@ -85,27 +85,29 @@ class Trace(NamedTuple):
         return self.test_loss - self.test_requirement
 
     @property
-    def kept(self) -> Flags:
+    def satisfied_at_end(self) -> Flags:
         """Honest clients whose requirement the final model meets, bool[K]."""
         return self.satisfied[-1] & ~self.byzantine
 
 
-def read_trace(own: Configuration) -> Trace | None:
-    """A configuration's clients, or None where only means were kept."""
-    if own.number < 0:
+def read_trace(configuration: Configuration) -> Trace | None:
+    """Read a configuration's clients; None where there are only means."""
+    folder, index = configuration.folder, configuration.table_index
+    if index < 0:
         return None
-    history = _rows(own.folder / "history.parquet", own.number, HISTORY)
-    clients = _rows(own.folder / "clients.parquet", own.number, CLIENTS)
-    asked = _rows(own.folder / "rounds.parquet", own.number, ("round", "client", "took_part"))
+    history = _rows(folder / "history.parquet", index, HISTORY)
+    clients = _rows(folder / "clients.parquet", index, CLIENTS)
+    cohorts = _rows(folder / "rounds.parquet", index, ("round", "client", "participated"))
     count = len(clients["seen"])
     if len(history["round"]) != count * len(np.unique(history["round"])):
-        raise InputError(f"the tables in {own.folder} do not fit: the folder is damaged")
+        raise InputError(f"the tables in {folder} do not fit: the folder is damaged")
     shape = (-1, count)
     rounds = history["round"].reshape(shape)[:, 0].astype(np.int64)
-    joined = asked["took_part"].astype(bool)
-    partition = read_partition(own.place)
+    round_, client = cohorts["round"], cohorts["client"]
+    participated = cohorts["participated"].astype(bool)
+    partition = read_partition(configuration.run_folder)
     boolean = {n: history[n].reshape(shape).astype(bool) for n in
-               ("appeals_held_out", "willing")}  # fmt: skip
+               ("satisfied_held_out", "willing")}  # fmt: skip
     number = {n: history[n].reshape(shape).astype(np.float32) for n in
               ("train_loss", "test_loss", "test_accuracy")}  # fmt: skip
     return Trace(
@@ -113,26 +115,27 @@ def read_trace(own: Configuration) -> Trace | None:
         number["train_loss"],
         number["test_loss"],
         number["test_accuracy"],
-        boolean["appeals_held_out"],
+        boolean["satisfied_held_out"],
         boolean["willing"],
-        _since_last(rounds, count, asked["round"], asked["client"]),
-        _since_last(rounds, count, asked["round"][joined], asked["client"][joined]),
+        _since_last(rounds, count, round_, client),
+        _since_last(rounds, count, round_[participated], client[participated]),
         **{_FIELDS.get(name, name): clients[name] for name in CLIENTS},
         flipped=np.zeros(count, bool) if partition is None else partition.flipped,
-        asked=np.bincount(asked["client"], minlength=count),
-        joined=np.bincount(asked["client"][joined], minlength=count),
+        rounds_sampled=np.bincount(client, minlength=count),
+        rounds_participated=np.bincount(client[participated], minlength=count),
     )
 
 
-def _since_last(rounds: NDArray[np.int64], clients: int, when: Any, who: Any) -> Flags:
-    """Whether something happened to each client since the evaluation before, bool[E, K]."""
+def _since_last(rounds: NDArray[np.int64], clients: int, round_: Any, client: Any) -> Flags:
+    """Return whether a client is listed since the evaluation before, bool[E, K]."""
     flags = np.zeros((len(rounds), clients), bool)
-    flags[np.searchsorted(rounds, when), who] = True
+    flags[np.searchsorted(rounds, round_), client] = True
     return flags
 
 
-def _rows(path: Path, number: int, columns: tuple[str, ...]) -> dict[str, Any]:
-    table = read_table(path, columns=list(columns), filters=[("configuration", "=", number)])
+def _rows(path: Path, index: int, columns: tuple[str, ...]) -> dict[str, Any]:
+    """Read some columns of a table, for one configuration."""
+    table = read_table(path, columns=list(columns), filters=[("configuration", "=", index)])
     return {name: table[name].to_numpy(zero_copy_only=False) for name in columns}
 
 
@@ -144,9 +147,9 @@ class Partition(NamedTuple):
     flipped: NDArray[np.bool_]
 
 
-def read_partition(place: Path) -> Partition | None:
-    """The partition that a run was made on, where it was kept."""
-    path = place / PARTITION
+def read_partition(run_folder: Path) -> Partition | None:
+    """Read the partition that a run was made on; None where there is none."""
+    path = run_folder / PARTITION
     if not path.is_file():
         return None
     table = read_table(path)

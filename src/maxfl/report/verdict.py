@@ -1,4 +1,4 @@
-"""What an owner of a federation wants to know first, in words."""
+"""What people ask first of a federation, in words: whom does the model satisfy?"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 from maxfl.report.comparison import Standing, standing
 from maxfl.report.series import Key, Series
 from maxfl.report.source import Source
-from maxfl.report.table import Figure
+from maxfl.report.table import Statistic
 
 
 def verdicts(source: Source, series: Mapping[Key, Series]) -> list[str]:
-    """A sentence or two on every case."""
+    """Say in a sentence or two how methods stand in every case."""
     lines = []
     for case in source.cases:
         found = standing(source, series, case)
@@ -24,14 +24,14 @@ def verdicts(source: Source, series: Mapping[Key, Series]) -> list[str]:
 
 def _verdict(found: Standing, seeds: int) -> str:
     best, values = found.ranked[0]
-    shares = [f"{method} {_share(own)}" for method, own in found.ranked]
+    shares = [f"{method} {_share(appeal)}" for method, appeal in found.ranked]
     on = f" (on the {len(found.seeds)} of {seeds} seeds that all have)"
     on = on if 0 < len(found.seeds) < seeds else ""
     if len(found.ranked) == 1:
         return f"The model meets the requirement of {_share(values)} of the clients that can train"
     if not found.seeds:
         return (
-            "These methods never met the same clients, so none can be said to be ahead. Share of "
+            "These methods never had the same clients, so none can be said to be ahead. Share of "
             f"clients whose requirement is met: {_listed(shares)}"
         )
     if not found.ahead:
@@ -51,5 +51,5 @@ def _listed(shares: Sequence[str]) -> str:
 
 
 def _share(values: Any) -> str:
-    mean, deviation = Figure.of(values, 0, percent=True).printed
-    return f"{mean} % (± {deviation} over {len(values)} seeds)" if deviation else f"{mean} %"
+    mean, std = Statistic.of(values, 0, percent=True).printed
+    return f"{mean} % (± {std} over {len(values)} seeds)" if std else f"{mean} %"

@@ -1,4 +1,4 @@
-"""Write a report: a page, tables, figures and model cards, in a folder of its own.
+"""Write a report: a page, tables, figures and model cards, in one folder.
 
 report.html       everything on one page, which works offline
 tables/           summary, comparison and clients, as .md, .tex and .csv
@@ -13,25 +13,25 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from maxfl.data.statistics import Portrait
-from maxfl.report.comparison import comparison_table, kept_and_lost_table, pairs
-from maxfl.report.configurations import leaving_from, temperature
+from maxfl.data.statistics import FederationStats
+from maxfl.report.comparison import comparison_table, pairs, satisfied_by_one_table
+from maxfl.report.configurations import start_round, temperature
 from maxfl.report.figures import draw_curves, draw_gaps, draw_states, draw_weights, save
 from maxfl.report.model_card import cards
 from maxfl.report.page import page
 from maxfl.report.partition_plot import partition_figure
-from maxfl.report.series import Key, Series, all_series, final_appeal, shown_methods
+from maxfl.report.series import Key, Series, all_series, drawn_methods, final_appeal
 from maxfl.report.source import Source, read
 from maxfl.report.summary_tables import clients_table, summary_table
 from maxfl.report.table import Table, to_csv, to_latex, to_markdown
-from maxfl.report.traces import Partition, Trace, read_partition, read_trace
+from maxfl.report.traces import Partition, Trace, TraceKey, read_partition, read_trace
 from maxfl.report.verdict import verdicts
 from maxfl.utils.errors import InputError
 from maxfl.utils.files import write_json, write_whole
 
-PAGE, CARDS, ABOUT = "report.html", "model-cards.md", "report.json"
-OWN = (PAGE, CARDS, ABOUT, "tables", "figures")
-Traces = dict[tuple[str, str, int], Trace]
+PAGE, CARDS, ORIGIN = "report.html", "model-cards.md", "report.json"
+CONTENT = (PAGE, CARDS, ORIGIN, "tables", "figures")
+Traces = dict[TraceKey, Trace]
 
 
 class Report(NamedTuple):
@@ -54,12 +54,12 @@ def write_report(
     Args:
         folders: Of runs, sweeps or studies.
         out: Folder of the report; by default ``report`` inside the one folder, or runs/report.
-        force: Whether a report that is there is replaced.
-        figures: Whether files with figures are drawn; the page has its own.
+        force: Whether to replace a report that is there already.
+        figures: Whether to write files with figures; the page draws them anyway.
     """
     source = read(folders)
     out = out or (folders[0] / "report" if len(folders) == 1 else Path("runs/report"))
-    _check_room(out, force)
+    _check_free(out, force)
     series = all_series(source)
     traces = _traces(source, series)
     compared = pairs(source, series)
@@ -69,15 +69,15 @@ def write_report(
     partial = out.with_name(f".{out.name}.partial")
     try:
         _make_empty(partial)
-        long = [clients_table(traces), kept_and_lost_table(compared, traces)] if traces else []
+        long = [clients_table(traces), satisfied_by_one_table(compared, traces)] if traces else []
         _write_tables(partial / "tables", tables, long, _label(folders))
         if figures:
             _draw(partial / "figures", source, series, traces)
         write_whole(partial / CARDS, cards(source).encode())
         text = page(source, series, tables, compared, traces)
         write_whole(partial / PAGE, text.encode())
-        about = {"folders": [str(f) for f in folders], "missing": source.missing}
-        write_json(partial / ABOUT, about)
+        origin = {"folders": [str(f) for f in folders], "missing": source.missing}
+        write_json(partial / ORIGIN, origin)
         if out.exists():
             shutil.rmtree(out)
         partial.rename(out)
@@ -86,19 +86,19 @@ def write_report(
     return Report(out, verdicts(source, series), source.missing)
 
 
-def _check_room(out: Path, force: bool) -> None:
-    """Refuse to touch anything but a report, and that only if it is wanted."""
+def _check_free(out: Path, force: bool) -> None:
+    """Refuse to replace anything but a report, and that only if it is asked for."""
     if not out.exists():
         return
     if not out.is_dir():
         raise InputError(f"{out} is a file: choose another folder with --out")
-    there = {path.name for path in out.iterdir()}
-    if there and (ABOUT not in there or not there <= set(OWN)):
-        foreign = ", ".join(sorted(there - set(OWN) or there)[:3])
+    present = {path.name for path in out.iterdir()}
+    if present and (ORIGIN not in present or not present <= set(CONTENT)):
+        foreign = ", ".join(sorted(present - set(CONTENT) or present)[:3])
         raise InputError(
             f"{out} holds other things than a report ({foreign}): choose another folder with --out"
         )
-    if there and not force:
+    if present and not force:
         raise InputError(f"{out} already holds a report: add --force to replace it, or --out")
 
 
@@ -109,19 +109,19 @@ def _make_empty(folder: Path) -> None:
 
 
 def _traces(source: Source, series: dict[Key, Series]) -> Traces:
-    """Single clients of all methods that are drawn."""
+    """Read the single clients of all methods that are drawn."""
     found: Traces = {}
     for case in source.cases:
-        for method in shown_methods(source, series, case):
-            for own in source.of(case, method):
-                trace = read_trace(own)
+        for method in drawn_methods(source, series, case):
+            for configuration in source.of(case, method):
+                trace = read_trace(configuration)
                 if trace is not None:
-                    found[case, method, own.seed] = trace
+                    found[case, method, configuration.seed] = trace
     return found
 
 
 def _write_tables(folder: Path, tables: Sequence[Table], long: Sequence[Table], label: str) -> None:
-    """Every form of the tables; of long ones, which are for machines, CSV alone."""
+    """Write every form of the tables; of long ones, which are for machines, CSV alone."""
     for table in [*tables, *long]:
         write_whole(folder / f"{table.name}.csv", to_csv(table).encode())
     for table in tables:
@@ -130,47 +130,45 @@ def _write_tables(folder: Path, tables: Sequence[Table], long: Sequence[Table], 
 
 
 def _label(folders: Sequence[Path]) -> str:
-    """For LaTeX, so that the tables of two reports can stand in one document."""
+    """Return a label for LaTeX, so that the tables of two reports can stand in one document."""
     return re.sub(r"\W+", "-", "-".join(folder.resolve().name for folder in folders))
 
 
 def _draw(folder: Path, source: Source, series: dict[Key, Series], traces: Traces) -> None:
     folder.mkdir()
-    for number, case in enumerate(source.cases):
-        ending = f"-{number + 1}" if len(source.cases) > 1 else ""
-        methods = shown_methods(source, series, case)
+    for i, case in enumerate(source.cases):
+        ending = f"-{i + 1}" if len(source.cases) > 1 else ""
+        methods = drawn_methods(source, series, case)
         first = {m: source.of(case, m)[0] for m in methods}
-        start = leaving_from(list(first.values()))
-        save(draw_curves(series, case, methods, start=start), folder, f"curves{ending}")
-        own = {m: traces[case, m, c.seed] for m, c in first.items() if (case, m, c.seed) in traces}
-        if not own:
+        start = start_round(list(first.values()))
+        save(draw_curves(series, case, methods, start_round=start), folder, f"curves{ending}")
+        known = {m: traces[case, m, c.seed] for m, c in first.items()
+                 if (case, m, c.seed) in traces}  # fmt: skip
+        if not known:
             continue
-        titled = {f"{m}, seed {first[m].seed}": trace for m, trace in own.items()}
+        titled = {f"{m}, seed {first[m].seed}": trace for m, trace in known.items()}
         save(draw_states(titled), folder, f"clients{ending}")
         save(draw_gaps(titled), folder, f"gaps{ending}")
-        method = max(own, key=lambda m: final_appeal(series, case, m))
-        last = temperature(first[method].settings, int(own[method].rounds[-1]))
-        save(
-            draw_weights(own[method], f"{method}, seed {first[method].seed}", last),
-            folder,
-            f"weights{ending}",
-        )
-        partition = read_partition(first[method].place)
+        best = max(known, key=lambda m: final_appeal(series, case, m))
+        last = temperature(first[best].settings, int(known[best].rounds[-1]))
+        title = f"{best}, seed {first[best].seed}"
+        save(draw_weights(known[best], title, last), folder, f"weights{ending}")
+        partition = read_partition(first[best].run_folder)
         if partition is not None:
-            portrait = _portrait(first[method].data, partition, own[method])
-            save(partition_figure(portrait), folder, f"partition{ending}")
+            stats = _stats(first[best].data, partition, known[best])
+            save(partition_figure(stats), folder, f"partition{ending}")
 
 
-def _portrait(title: str, partition: Partition, own: Trace) -> Portrait:
-    return Portrait(
+def _stats(title: str, partition: Partition, trace: Trace) -> FederationStats:
+    return FederationStats(
         title,
         partition.labels,
-        own.name,
+        trace.name,
         partition.counts,
-        own.train_samples,
-        own.test_samples,
-        own.seen,
+        trace.train_samples,
+        trace.test_samples,
+        trace.seen,
         partition.flipped,
-        own.byzantine,
+        trace.byzantine,
         (),
     )

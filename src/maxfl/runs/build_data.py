@@ -10,22 +10,22 @@ from typing import Any
 
 import numpy as np
 
+from maxfl.core.federation import Arrays, Federation
+from maxfl.core.federation_files import check_empty, open_federation, write_federation
 from maxfl.data import partition
 from maxfl.data.arrays import load_arrays
-from maxfl.data.assemble import assemble, cut, one_by_one
+from maxfl.data.assemble import assemble, iterate_clients, train_test_split
 from maxfl.data.dataset import Dataset
 from maxfl.data.digits import digits
 from maxfl.data.emnist import emnist
 from maxfl.data.fashion_mnist import fashion_mnist, fashion_mnist_12k
 from maxfl.data.locate import VARIABLE
 from maxfl.data.partition import Split
-from maxfl.data.sentiment140 import sentiment140, sentiment140_stand_in
 from maxfl.data.registry import Part
+from maxfl.data.sentiment140 import sentiment140, sentiment140_stand_in
 from maxfl.data.synthetic import synthetic
-from maxfl.core.federation_files import check_empty, open_federation, write_federation
-from maxfl.utils.errors import InputError
-from maxfl.core.federation import Arrays, Federation
 from maxfl.runs.config import DataConfig
+from maxfl.utils.errors import InputError
 
 _LOCK = threading.Lock()
 """Sweeps ask from several threads; each federation is made once."""
@@ -45,7 +45,7 @@ def prepare_federation(data: DataConfig, seed: int) -> Federation:
 
 
 def _changed(file: Path | None) -> int | None:
-    """When a file was written last; None if there is none, which its loader will say."""
+    """Return when a file was written last; None if it is not there, as its loader will say."""
     return file.stat().st_mtime_ns if file is not None and file.exists() else None
 
 
@@ -68,34 +68,34 @@ def write_prepared(
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".drawn-") as scratch:
         rng = np.random.default_rng([seed, PARTITION_STREAM])
         dataset = _dataset(data, rng, Path(scratch))
-        own = cut(dataset, _split(data, dataset, rng), rng, **_cutting(data))
-        samples = sum(map(len, own.train)) + sum(map(len, own.test))
+        split = train_test_split(dataset, _split(data, dataset, rng), rng, **_cutting(data))
+        samples = sum(map(len, split.train)) + sum(map(len, split.test))
         each = int(np.prod(dataset.x.shape[1:])) * dataset.x.dtype.itemsize + 4
 
         def clients() -> Iterator[tuple[Arrays, Arrays]]:
-            for done, client in enumerate(one_by_one(dataset, own)):
-                progress(done, len(own.train))
+            for done, client in enumerate(iterate_clients(dataset, split)):
+                progress(done, len(split.train))
                 yield client
 
         return write_federation(
             folder, clients(), classes=dataset.classes, unseen=data.unseen,
-            decoding=dataset.decoding, about=own.about, room=samples * each,
+            input_scaling=dataset.input_scaling, metadata=split.metadata, room=samples * each,
         )  # fmt: skip
 
 
 def _cutting(data: DataConfig) -> dict[str, Any]:
-    """How clients' samples are cut, for ``maxfl.data.assemble``."""
+    """Return how clients' samples are split, for ``train_test_split``."""
     return {
         "unseen": data.unseen,
-        "train_share": data.train_share,
-        "flipped": data.flipped,
+        "train_fraction": data.train_fraction,
+        "flipped_fraction": data.flipped_fraction,
         "flip": data.flip,
         "validation": data.evaluate_on == "validation",
     }
 
 
 def _dataset(data: DataConfig, rng: np.random.Generator, scratch: Path | None = None) -> Dataset:
-    """All samples; those that are drawn, in files where there is a folder for them."""
+    """Load or draw all samples; those that are drawn, into files if there is a folder."""
     if data.source == "synthetic":
         clients, size = data.clients + data.unseen, data.synthetic_samples
         numbers = clients, data.synthetic_alpha, data.synthetic_beta
@@ -109,7 +109,7 @@ def _dataset(data: DataConfig, rng: np.random.Generator, scratch: Path | None = 
 def _published(
     source: str, part: Part, vectors: str, data_dir: Path | None, _variable: str | None
 ) -> Dataset:
-    """A data set by name; the last one is kept, since a sweep splits it anew for every seed.
+    """Load a data set by name; the last one stays, since a sweep splits it for every seed.
 
     ``_variable`` is only a part of the key: the loaders look for themselves where it points.
     """

@@ -7,38 +7,29 @@ any moment leaves the checkpoint of its last finished block.
 """
 
 import json
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError
 
-from maxfl.engine.blocks import Block
+from maxfl.distributed.processes import broadcast, is_leader, on_leader, raise_together
+from maxfl.engine.state import Block, State
+from maxfl.engine.trainer import Prepared, Snapshot, Trainer
 from maxfl.utils.errors import InputError
 from maxfl.utils.files import digest, from_tensors, to_tensors, write_whole
-from maxfl.utils.dicts import differences
-from maxfl.distributed.processes import first, lead, share, together
-from maxfl.core.requirement import Solo, Thresholds
-from maxfl.engine.simulation import Prepared, Simulation
-from maxfl.engine.spec import Asked, Evaluation, Personal, State
 
-FORMAT = 2
+FORMAT = 3
 INDEX = "checkpoint.json"
 
 
-class Saved(NamedTuple):
-    """What a checkpoint holds."""
-
-    prepared: Prepared
-    state: State
-    blocks: list[Block]
-
-
 class Checkpoint:
-    """The checkpoint folder of one experiment, known by its description."""
+    """The checkpoint folder of one experiment, known by the digest of its description."""
 
     def __init__(self, folder: Path, description: dict[str, Any]) -> None:
-        self.folder, self.description = folder, description
+        self.folder = folder
+        self._experiment = digest(json.dumps(_plain(description), sort_keys=True).encode())
         self._files: dict[str, str] = {}
 
     @property
@@ -49,28 +40,24 @@ class Checkpoint:
     def save_start(self, prepared: Prepared, state: State) -> None:
         """Save what is known before the first round."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._write("prepared", prepared)
-        self._write("state-00000", state)
-        self._commit(0)
+        self._write({"prepared": prepared, "state-00000": state}, 0)
 
     def save_block(self, number: int, block: Block, state: State) -> None:
         """Save the results of block ``number`` (from 1) and the state after it."""
-        self._write(f"block-{number:05d}", block)
-        self._write(f"state-{number:05d}", state)
         last = f"state-{number - 1:05d}"
         self._files.pop(last)
-        self._commit(number)
+        self._write({f"block-{number:05d}": block, f"state-{number:05d}": state}, number)
         (self.folder / last).unlink(missing_ok=True)
 
-    def load(self, simulation: Simulation) -> Saved:
+    def load(self, trainer: Trainer) -> Snapshot:
         """Read the checkpoint back, or refuse it whole."""
         index = self._read_index()
         try:
-            saved = self._restore(index, simulation)
+            saved = self._restore(index, trainer)
         except (KeyError, TypeError, AttributeError, SafetensorError) as error:
             raise self._refusal(f"its index and its files do not fit ({error!r})") from error
         # A custom rule is known by its name; what it demands tells whether it is still the same.
-        demanded = simulation.demand(saved.prepared.solo)
+        demanded = trainer.requirements(saved.prepared.solo)
         if not np.array_equal(saved.prepared.thresholds.train, demanded.train, equal_nan=True):
             raise InputError(
                 f"the requirement demands other losses than when the run in {self.folder.parent} "
@@ -78,24 +65,24 @@ class Checkpoint:
             )
         return saved
 
-    def shared(self, simulation: Simulation) -> Saved | None:
-        """What the checkpoint of process 0 holds, if there is one, in every process."""
+    def shared(self, trainer: Trainer) -> Snapshot | None:
+        """Load the checkpoint of process 0, if there is one, in every process."""
         saved = None
-        with together():
-            if first() and self.exists:
-                saved = self.load(simulation)
-        blocks = lead(lambda: None if saved is None else len(saved.blocks))
-        return None if blocks is None else share(saved, _like(simulation, blocks))
+        with raise_together():
+            if is_leader() and self.exists:
+                saved = self.load(trainer)
+        blocks = on_leader(lambda: None if saved is None else len(saved.blocks))
+        return None if blocks is None else broadcast(saved, trainer.like(blocks))
 
-    def _restore(self, index: dict[str, Any], simulation: Simulation) -> Saved:
+    def _restore(self, index: dict[str, Any], trainer: Trainer) -> Snapshot:
         contents = {name: self._read(name, sha) for name, sha in index["files"].items()}
         self._files = index["files"]
         done = index["blocks"]
-        prepared, state, blocks = _like(simulation, done)
-        return Saved(
-            from_tensors(contents["prepared"], prepared),
-            from_tensors(contents[f"state-{done:05d}"], state),
-            [from_tensors(contents[f"block-{n:05d}"], like) for n, like in enumerate(blocks, 1)],
+        like = trainer.like(done)
+        return Snapshot(
+            from_tensors(contents["prepared"], like.prepared),
+            from_tensors(contents[f"state-{done:05d}"], like.state),
+            [from_tensors(contents[f"block-{n:05d}"], b) for n, b in enumerate(like.blocks, 1)],
         )
 
     def remove(self) -> None:
@@ -106,35 +93,35 @@ class Checkpoint:
             path.unlink(missing_ok=True)
         self.folder.rmdir()
 
-    def _write(self, name: str, tree: Any) -> None:
-        content = to_tensors(tree)
-        write_whole(self.folder / name, content)
-        self._files[name] = digest(content)
-
-    def _commit(self, blocks: int) -> None:
+    def _write(self, trees: dict[str, Any], blocks: int) -> None:
+        """Write some files, and then the index that names them."""
+        for name, tree in trees.items():
+            content = to_tensors(tree)
+            write_whole(self.folder / name, content)
+            self._files[name] = digest(content)
         index = {
             "format": FORMAT,
+            "maxfl": version("maxfl"),
+            "experiment": self._experiment,
             "blocks": blocks,
             "files": self._files,
-            "experiment": self.description,
         }
         write_whole(self.folder / INDEX, json.dumps(index, indent=1).encode())
 
     def _read_index(self) -> dict[str, Any]:
         try:
             index = json.loads((self.folder / INDEX).read_text())
-            version, experiment = index["format"], index["experiment"]
+            layout, experiment = index["format"], index["experiment"]
             index["files"], index["blocks"]
         except (ValueError, KeyError, TypeError) as error:
             raise self._refusal(f"its index {INDEX} can't be read ({error})") from error
-        if version != FORMAT:
-            raise self._refusal(f"it has format {version}, and this version reads {FORMAT}")
-        if changed := differences(experiment, self.description):
-            raise InputError(
-                f"{self.folder.parent} holds a checkpoint of another experiment. It differs in "
-                + "; ".join(changed[:5])
-                + ". Resume with the settings it was started with, or choose another folder."
+        if layout != FORMAT:  # up to format 2 the index held the whole description
+            writer = index.get("maxfl") or experiment["maxfl"]
+            raise self._refusal(
+                f"maxfl {writer} wrote it, in format {layout}; this version reads {FORMAT}"
             )
+        if experiment != self._experiment:
+            raise self._refusal("it is of another experiment than the folder")
         return dict(index)
 
     def _read(self, name: str, sha: str) -> bytes:
@@ -153,12 +140,11 @@ class Checkpoint:
         )
 
 
-def _like(simulation: Simulation, blocks: int) -> Saved:
-    """The structure of a checkpoint after so many blocks."""
-    leaf: Any = 0
-    personal = Personal(leaf, leaf, leaf) if simulation.personal else ()
-    evaluation = Evaluation(leaf, leaf, leaf, leaf, leaf, personal)
-    asked = Asked(leaf, leaf, leaf, leaf)
-    block = Block(0, evaluation, asked, simulation.survey_shape())
-    prepared = Prepared(Solo(0, 0, 0), Thresholds(0, 0))
-    return Saved(prepared, simulation.state_shape(), [block] * blocks)
+def _plain(description: Any) -> Any:
+    """Return a description in which equal numbers are written alike: 1 and 1.0 are one setting."""
+    if isinstance(description, dict):
+        return {key: _plain(value) for key, value in description.items()}
+    if isinstance(description, list | tuple):
+        return [_plain(value) for value in description]
+    is_whole = isinstance(description, int) and not isinstance(description, bool)
+    return float(description) if is_whole else description

@@ -18,7 +18,7 @@ from pydantic import (
 from maxfl.algorithms import ALGORITHMS
 from maxfl.core.model import Precision
 
-Share = Annotated[float, Field(ge=0, lt=1)]
+Fraction = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Section(BaseModel):
@@ -82,9 +82,9 @@ class DataConfig(Section):
         None,
         strict=False,
         description="for source = disk, seen from the current folder; the other settings here, but "
-        "`panel`, are as they were when it was written",
+        "`eval_clients`, are as they were when it was written",
     )
-    panel: PositiveInt = Field(
+    eval_clients: PositiveInt = Field(
         1000, description="for disk: seen clients, and unseen ones, that judge the model"
     )
     partition: Literal[
@@ -111,11 +111,11 @@ class DataConfig(Section):
     shards: PositiveInt = Field(
         2, description="for shards: pieces of the data sorted by label that a client has"
     )
-    train_share: Annotated[float, Field(gt=0, lt=1)] = Field(
-        0.6, description="share of a client's samples for training"
+    train_fraction: Annotated[float, Field(gt=0, lt=1)] = Field(
+        0.6, description="fraction of a client's samples for training"
     )
-    flipped: Annotated[float, Field(ge=0, le=1)] = Field(
-        0.0, description="share of clients with flipped labels"
+    flipped_fraction: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.0, description="fraction of clients with flipped labels"
     )
     flip: Literal["reverse", "shift", "permute"] = Field(
         "reverse", description="y → classes − 1 − y, y → y + 1, or along a random cycle"
@@ -145,7 +145,7 @@ class DataConfig(Section):
         return self
 
     def _makes_up_users(self) -> None:
-        """Users are groups of tweets with skewed labels, as large as the paper's."""
+        """Refuse users other than groups of tweets with skewed labels, as large as the paper's."""
         sizes = {"dirichlet": "samples", "dirichlet-unequal": "min_samples"}
         setting = sizes.get(self.partition)
         if setting is None:
@@ -166,24 +166,27 @@ class ModelConfig(Section):
     hidden: Annotated[tuple[PositiveInt, ...], Field(strict=False)] = Field(
         (64, 30), description="units of the hidden layers"
     )
-    dropout: Share = Field(0.5, description="after the first hidden layer, in training")
+    dropout: Fraction = Field(0.5, description="after the first hidden layer, in training")
     precision: Precision = Field(
         "platform",
-        description="of its products: JAX's default (TF32 on GPUs), in full, or bfloat16",
+        description="of its matrix multiplications: JAX's default (TF32 on GPUs), in full, or "
+        "bfloat16",
     )
 
 
 class TrainingConfig(Section):
     """Rounds and steps."""
 
-    rounds: PositiveInt = Field(200, description="T")
-    cohort: PositiveInt = Field(5, description="m, clients asked in a round")
+    rounds: PositiveInt = Field(200, description="R")
+    cohort: PositiveInt = Field(5, description="m, clients sampled in a round")
     local_steps: PositiveInt = Field(30, description="τ, SGD steps of a client in a round")
     batch_size: PositiveInt = Field(32, description="b")
     local_lr: PositiveFloat = Field(0.05, description="η_l")
     server_lr: PositiveFloat = Field(1.0, description="η_g")
     evaluate_every: PositiveInt = Field(5, description="rounds between two evaluations")
-    block: PositiveInt = Field(20, description="about so many rounds between two checkpoints")
+    checkpoint_every: PositiveInt = Field(
+        20, description="about so many rounds between two checkpoints"
+    )
 
 
 class RequirementConfig(Section):
@@ -207,11 +210,13 @@ class ParticipationConfig(Section):
     """Who takes part."""
 
     rule: Literal["everyone", "opt-out", "decline"] = Field(
-        "everyone", description="opt-out: before sampling; decline: when asked"
+        "everyone", description="opt-out: before sampling; decline: when sampled"
     )
-    start: NonNegativeInt = Field(10, description="rounds before appeal decides")
-    dropout: Share = Field(0.0, description="probability that an asked client fails to answer")
-    ask: PositiveInt | None = Field(
+    start_round: NonNegativeInt = Field(10, description="rounds before appeal decides")
+    client_dropout: Fraction = Field(
+        0.0, description="probability that a sampled client fails to reply"
+    )
+    max_candidates: PositiveInt | None = Field(
         None,
         description="for opt-out with data.source = disk: most clients that are shown the model in "
         "a round, until enough are willing",
@@ -221,50 +226,56 @@ class ParticipationConfig(Section):
 class ServerConfig(Section):
     """What the server does with the updates."""
 
-    optimiser: Literal["sgd", "momentum", "adam", "yogi"] = Field(
+    optimizer: Literal["sgd", "momentum", "adam", "yogi"] = Field(
         "sgd",
         description="what takes the step along a method's direction; adam and yogi want a "
         "training.server_lr near 0.01",
     )
-    beta1: Share = Field(0.9, description="for momentum, adam, yogi: decay of the first moment")
-    beta2: Share = Field(0.99, description="for adam, yogi: decay of the second moment")
-    stability: PositiveFloat = Field(1e-3, description="for adam, yogi: ε below the fraction")
-    aggregation: Literal["mean", "median", "trimmed-mean", "krum"] = Field(
-        "mean", description="how updates are put together, by their weights"
+    beta1: Fraction = Field(0.9, description="for momentum, adam, yogi: decay of the first moment")
+    beta2: Fraction = Field(0.99, description="for adam, yogi: decay of the second moment")
+    eps: PositiveFloat = Field(1e-3, description="for adam, yogi: ε below the fraction")
+    aggregator: Literal["mean", "median", "trimmed-mean", "krum"] = Field(
+        "mean", description="how updates are aggregated, by their weights"
     )
-    clip: PositiveFloat | None = Field(None, description="largest norm of an update")
-    trim: Annotated[float, Field(ge=0, lt=0.5)] = Field(
-        0.2, description="for trimmed-mean: share of the weight cut off at each end"
+    clip_norm: PositiveFloat | None = Field(None, description="largest norm of an update")
+    trim_fraction: Annotated[float, Field(ge=0, lt=0.5)] = Field(
+        0.2, description="for trimmed-mean: fraction of the weight cut off at each end"
     )
-    liars: NonNegativeInt = Field(1, description="for krum: clients of a cohort that may lie")
-    keep: PositiveInt = Field(1, description="for krum: updates kept; several are multi-Krum")
+    num_byzantine: NonNegativeInt = Field(
+        1, description="for krum: clients of a cohort that may be Byzantine"
+    )
+    num_selected: PositiveInt = Field(
+        1, description="for krum: updates selected; several are multi-Krum"
+    )
 
 
-class AdversaryConfig(Section):
+class AttackConfig(Section):
     """Byzantine clients among the seen ones."""
 
-    share: Share = Field(0.0, description="share of the seen clients that lie")
-    inflation: float = Field(0.0, description="what they add to the loss they report")
-    noise: NonNegativeFloat = Field(
-        0.0, description="deviation of the noise they add to their updates"
+    fraction: Fraction = Field(0.0, description="fraction of the seen clients")
+    loss_inflation: float = Field(0.0, description="what they add to the loss they report")
+    noise_std: NonNegativeFloat = Field(
+        0.0, description="standard deviation of the noise they add to their updates"
     )
-    scale: float = Field(1.0, description="by what they multiply their updates; -1 flips the sign")
+    update_scale: float = Field(
+        1.0, description="by what they multiply their updates; -1 flips the sign"
+    )
     flip_labels: bool = Field(False, description="whether they train on reversed labels")
     collude: bool = Field(False, description="whether all of them add the same noise")
 
 
-class PersonalConfig(Section):
-    """Models of clients' own."""
+class PersonalizationConfig(Section):
+    """Personal models of clients."""
 
-    tuning: NonNegativeInt = Field(
+    finetune_steps: NonNegativeInt = Field(
         0,
-        description="SGD steps by which clients tune a model, in MaxFL's weights and in what is "
-        "measured as personal models; opting out still judges the model as received",
+        description="SGD steps by which clients fine-tune a model, in MaxFL's weights and in what "
+        "is measured as personal models; opting out still judges the model as received",
     )
 
 
 class AlgorithmConfig(BaseModel):
-    """The method by name, and its own numbers."""
+    """The method by name, and its hyper-parameters."""
 
     model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False)
 
@@ -273,16 +284,18 @@ class AlgorithmConfig(BaseModel):
     @model_validator(mode="after")
     def _known(self) -> "AlgorithmConfig":
         allowed = list(inspect.signature(ALGORITHMS[self.name]).parameters)
-        for key, value in self.numbers.items():
+        for key, value in self.hparams.items():
             if key not in allowed:
-                raise ValueError(f"{self.name} has no number `{key}`; it has {', '.join(allowed)}")
+                raise ValueError(
+                    f"{self.name} has no hyper-parameter `{key}`; it has {', '.join(allowed)}"
+                )
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise ValueError(f"`{key}` = {value!r} is not a number")
         return self
 
     @property
-    def numbers(self) -> dict[str, Any]:
-        """The method's numbers that the file gives."""
+    def hparams(self) -> dict[str, Any]:
+        """The method's hyper-parameters that the file gives."""
         return dict(self.__pydantic_extra__ or {})
 
 
@@ -297,5 +310,5 @@ class RunConfig(Section):
     requirement: RequirementConfig = RequirementConfig()
     participation: ParticipationConfig = ParticipationConfig()
     server: ServerConfig = ServerConfig()
-    adversary: AdversaryConfig = AdversaryConfig()
-    personal: PersonalConfig = PersonalConfig()
+    attack: AttackConfig = AttackConfig()
+    personalization: PersonalizationConfig = PersonalizationConfig()

@@ -8,8 +8,9 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from maxfl.algorithms import ALGORITHMS
-from maxfl.utils.errors import InputError
+from maxfl.report.legacy import SETTINGS
 from maxfl.runs.config import AlgorithmConfig, DataConfig, RunConfig
+from maxfl.utils.errors import InputError
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -25,10 +26,10 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def parse_setting(text: str, option: str = "--set") -> tuple[str, Any]:
-    """``key=value`` with a TOML value; a bare word is a string."""
+    """Parse ``key=value`` with a TOML value; a bare word is a string."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise InputError(f"{option} {text}: want key=value, for instance training.rounds=50")
+        raise InputError(f"{option} {text}: expected key=value, for instance training.rounds=50")
     try:
         return key.strip(), tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
@@ -36,7 +37,7 @@ def parse_setting(text: str, option: str = "--set") -> tuple[str, Any]:
 
 
 def override(raw: dict[str, Any], key: str, value: Any, above: str = "") -> dict[str, Any]:
-    """A copy of nested tables with one dotted key set."""
+    """Return a copy of nested tables with one dotted key set."""
     first, _, rest = key.partition(".")
     if not rest:
         return {**raw, first: value}
@@ -47,7 +48,7 @@ def override(raw: dict[str, Any], key: str, value: Any, above: str = "") -> dict
 
 
 def override_all(raw: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
-    """A copy of nested tables with some dotted keys set.
+    """Return a copy of nested tables with some dotted keys set.
 
     Another ``algorithm.name`` leaves the numbers behind that only the method before it knows.
     """
@@ -59,43 +60,48 @@ def override_all(raw: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any
 
 
 def _without_others(table: Any, new: str) -> Any:
-    """A method's table without the numbers that are its own and not the new method's."""
+    """Return a method's table without hyper-parameters that the new method lacks."""
     old = table.get("name", AlgorithmConfig().name) if isinstance(table, dict) else None
     if old not in ALGORITHMS or new not in ALGORITHMS:
         return table  # left for the validation to explain
-    own, others = (inspect.signature(ALGORITHMS[name]).parameters for name in (old, new))
-    return {key: value for key, value in table.items() if key not in own or key in others}
+    before, after = (inspect.signature(ALGORITHMS[name]).parameters for name in (old, new))
+    return {key: value for key, value in table.items() if key not in before or key in after}
 
 
 def unused(config: RunConfig) -> list[str]:
-    """Settings that were given but do nothing beside the others, in words."""
+    """Return settings that were given but do nothing beside the others, in words."""
     everyone = config.participation.rule == "everyone"
     fixed = config.requirement.kind == "fixed"
     server = config.server
-    adaptive = server.optimiser in ("adam", "yogi")
-    honest = config.adversary.share == 0
-    lies = [
-        ("adversary", key, honest, "adversary.share is 0")
-        for key in ("inflation", "noise", "scale", "flip_labels", "collude")
+    adaptive = server.optimizer in ("adam", "yogi")
+    attack = config.attack
+    honest = attack.fraction == 0
+    attacks = [
+        ("attack", key, honest, "attack.fraction is 0")
+        for key in ("loss_inflation", "noise_std", "update_scale", "flip_labels", "collude")
     ]
-    attack = config.adversary
-    harmless = (attack.inflation, attack.noise, attack.scale) == (0, 0, 1)
+    harmless = (attack.loss_inflation, attack.noise_std, attack.update_scale) == (0, 0, 1)
     idle = not honest and harmless and not attack.flip_labels
-    silent = not honest and config.adversary.noise == 0
+    silent = not honest and attack.noise_std == 0
     checks = (
-        *lies,
+        *attacks,
         *_data_checks(config.data),
-        ("adversary", "share", idle, "nothing is said of how they lie"),
-        ("adversary", "collude", silent, "there is no noise to agree on"),
-        ("server", "beta1", server.optimiser == "sgd", "the optimiser is sgd"),
-        ("server", "beta2", not adaptive, f"the optimiser is {server.optimiser}"),
-        ("server", "stability", not adaptive, f"the optimiser is {server.optimiser}"),
-        ("server", "trim", server.aggregation != "trimmed-mean", "nothing is trimmed"),
-        ("server", "liars", server.aggregation != "krum", "the aggregation is not krum"),
-        ("server", "keep", server.aggregation != "krum", "the aggregation is not krum"),
+        ("attack", "fraction", idle, "nothing is said of what they do"),
+        ("attack", "collude", silent, "there is no noise to agree on"),
+        ("server", "beta1", server.optimizer == "sgd", "the optimizer is sgd"),
+        ("server", "beta2", not adaptive, f"the optimizer is {server.optimizer}"),
+        ("server", "eps", not adaptive, f"the optimizer is {server.optimizer}"),
+        ("server", "trim_fraction", server.aggregator != "trimmed-mean", "nothing is trimmed"),
+        ("server", "num_byzantine", server.aggregator != "krum", "the aggregator is not krum"),
+        ("server", "num_selected", server.aggregator != "krum", "the aggregator is not krum"),
         ("requirement", "multiple", fixed, "the requirement is fixed"),
-        ("participation", "start", everyone, "everyone takes part"),
-        ("participation", "ask", config.data.source != "disk", "opt-out asks all clients"),
+        ("participation", "start_round", everyone, "everyone takes part"),
+        (
+            "participation",
+            "max_candidates",
+            config.data.source != "disk",
+            "opt-out shows the model to all clients",
+        ),
     )
     notes = [
         f"{section}.{key} does nothing here: {why}"
@@ -106,7 +112,7 @@ def unused(config: RunConfig) -> list[str]:
 
 
 def _data_checks(data: DataConfig) -> list[tuple[str, str, bool, str]]:
-    """(section, key, whether it does nothing, why) of the data's settings."""
+    """Return (section, key, whether it does nothing, why) of the data's settings."""
     source, partition = data.source, data.partition
     if source == "disk":
         return []
@@ -120,19 +126,21 @@ def _data_checks(data: DataConfig) -> list[tuple[str, str, bool, str]]:
         ("data", "alpha", "dirichlet" not in partition, "the partition is not dirichlet"),
         ("data", "clusters", partition != "clusters", "the partition is not clusters"),
         ("data", "shards", partition != "shards", "the partition is not shards"),
-        ("data", "flip", data.flipped == 0, "data.flipped is 0"),
+        ("data", "flip", data.flipped_fraction == 0, "data.flipped_fraction is 0"),
         ("data", "part", not images, "only image data sets have parts"),
         ("data", "vectors", "sent140" not in source, "there are no texts"),
         ("data", "synthetic_alpha", source != "synthetic", "the data are not synthetic"),
         ("data", "synthetic_beta", source != "synthetic", "the data are not synthetic"),
         ("data", "synthetic_samples", source != "synthetic", "the data are not synthetic"),
-        ("data", "panel", True, "all clients are in memory, and judge the model"),
+        ("data", "eval_clients", True, "all clients are in memory, and judge the model"),
     ]
 
 
 def _as_written(data: DataConfig) -> list[str]:
-    """Of a federation on disk, one note for all that was settled when it was written."""
-    fields = [key for key in DataConfig.model_fields if key not in ("source", "folder", "panel")]
+    """Say, of a federation on disk, what was settled when it was written."""
+    fields = [
+        key for key in DataConfig.model_fields if key not in ("source", "folder", "eval_clients")
+    ]
     given = [f"data.{key}" for key in fields if key in data.model_fields_set]
     if data.source != "disk" or not given:
         return []
@@ -153,6 +161,10 @@ def validate(raw: dict[str, Any], where: str) -> RunConfig:
 def _explain(error: Any) -> str:
     key = ".".join(map(str, error["loc"]))
     if error["type"] == "extra_forbidden":
+        if key in SETTINGS:
+            inner = error["input"] if isinstance(error["input"], dict) else {}
+            moved = [f"{key}.{name}" for name in inner if f"{key}.{name}" in SETTINGS] or [key]
+            return "; ".join(f"{old} is called {SETTINGS[old]} now" for old in moved)
         section: Any = RunConfig
         for part in error["loc"][:-1]:
             section = section.model_fields[part].annotation

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from maxfl.engine.history import History
+from maxfl.engine.trainer import Progress
 from maxfl.utils.errors import InputError
 from maxfl.utils.files import read_json, write_json
-from maxfl.engine.history import History
-from maxfl.engine.simulation import Progress
 
 PROGRESS = "progress.json"
 TRAIL = ("gm_appeal", "test_accuracy", "willing")
@@ -25,7 +25,7 @@ LEAST_SECONDS = 0.5
 """Between two writings, if nothing was measured."""
 
 
-class State(NamedTuple):
+class ProgressState(NamedTuple):
     """What progress.json holds.
 
     Attributes:
@@ -57,17 +57,17 @@ class State(NamedTuple):
     trail: dict[str, list[float | None]] = {}  # noqa: RUF012
 
 
-def read_state(folder: Path) -> State:
-    """What the run in a folder says of itself."""
+def read_progress(folder: Path) -> ProgressState:
+    """Return what the run in a folder says of itself."""
     try:
-        return State(**read_json(folder / PROGRESS))
+        return ProgressState(**read_json(folder / PROGRESS))
     except TypeError as error:
         raise InputError(
             f"{folder / PROGRESS} is not as this version writes it: {error}"
         ) from error
 
 
-class Live:
+class ProgressFile:
     """The progress file of a run folder; without a folder, nothing is written."""
 
     def __init__(
@@ -76,12 +76,12 @@ class Live:
         self._path, self._inner = folder and folder / PROGRESS, inner
         self._news = True  # something that is not to wait for the next regular time
         now = time.time()
-        self.state = State(
+        self.state = ProgressState(
             os.getpid(), socket.gethostname(), now, now, [dict(chosen) for chosen in values]
         )
 
     def report(self, stage: str, done: int, total: int) -> None:
-        """A progress callback that notes the stage and passes it on."""
+        """Note the stage and pass it on; a progress callback."""
         if stage == "resumed":
             self.state = self.state._replace(first=done)
         else:
@@ -103,12 +103,12 @@ class Live:
         before = self.state.trail
         rows = zip(*(metrics[name][:, -1] for name in TRAIL), strict=True)
         self.state = self.state._replace(
-            trail={name: before.get(name, []) + own for name, own in more.items()},
-            latest=[dict(zip(TRAIL, map(_number, own), strict=True)) for own in rows],
+            trail={name: before.get(name, []) + values for name, values in more.items()},
+            latest=[dict(zip(TRAIL, map(_number, row), strict=True)) for row in rows],
         )
 
     @contextmanager
-    def telling(self) -> Iterator[None]:
+    def noting_failure(self) -> Iterator[None]:
         """Say so if the work fails, or if somebody stops it."""
         try:
             yield
@@ -120,7 +120,7 @@ class Live:
             raise
 
     def remove(self) -> None:
-        """The run is finished."""
+        """Remove the file: the run is finished."""
         if self._path:
             self._path.unlink(missing_ok=True)
 

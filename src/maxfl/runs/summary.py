@@ -5,40 +5,43 @@ from typing import Any
 
 import numpy as np
 
-from maxfl.core.federation import About
+from maxfl.core.federation import Metadata
 from maxfl.engine.history import READINGS, Group, History, Whose
 
 GROUPS: tuple[Group, ...] = ("seen", "unseen")
 
 
 def summarise(
-    history: History, values: Sequence[dict[str, Any]], about: About
+    history: History, values: Sequence[dict[str, Any]], metadata: Metadata
 ) -> list[dict[str, Any]]:
-    """One entry per configuration: its values, whether it failed or stalled, its final figures."""
+    """Return an entry per configuration: values, whether it failed or stalled, final figures."""
+    figures: list[dict[str, dict[str, Any]]] = [
+        {
+            model: {str(g): _figures(history, g, c, model) for g in GROUPS}
+            for model in history.models
+        }
+        for c in range(len(values))
+    ]
     failed, stalled = history.failed(), history.stalled_from()
     lost = history.without_requirement()
-    entries: list[dict[str, Any]] = []
-    for c, chosen in enumerate(values):
-        entries.append(
-            {
-                "values": chosen,
-                "data": about.title,
-                "notes": list(about.notes),
-                "diverged": bool(failed[c]),
-                "stalled_from_round": int(stalled[c]) or None,
-                "clients_without_requirement": int(lost[c]),
-                "byzantine_clients": int(history.lies[c].sum()),
-                **{group: _figures(history, group, c, "global") for group in GROUPS},
-                "personal": {group: _figures(history, group, c, "personal") for group in GROUPS}
-                if history.has_personal
-                else None,
-            }
-        )
-    return entries
+    return [
+        {
+            "values": chosen,
+            "data": metadata.title,
+            "notes": list(metadata.notes),
+            "diverged": bool(failed[c]),
+            "stalled_from_round": int(stalled[c]) or None,
+            "clients_without_requirement": int(lost[c]),
+            "byzantine_clients": int(history.is_byzantine[c].sum()),
+            **figures[c]["global"],
+            "personal": figures[c].get("personal"),
+        }
+        for c, chosen in enumerate(values)
+    ]
 
 
 def _figures(history: History, group: Group, c: int, model: Whose) -> dict[str, Any] | None:
-    """Final figures of one configuration for one group of clients, None if it has none."""
+    """Return final figures of a configuration for a group of clients, None if it has none."""
     if not (history.is_seen if group == "seen" else ~history.is_seen).any():
         return None
     scores = history.scores(model)
@@ -56,5 +59,5 @@ def _figures(history: History, group: Group, c: int, model: Whose) -> dict[str, 
 
 
 def number(value: Any) -> float | None:
-    """A float with the digits that float32 has; None where JSON has no such number."""
+    """Return a float with the digits that float32 has; None where JSON has no such number."""
     return float(f"{value:.7g}") if np.isfinite(value) else None

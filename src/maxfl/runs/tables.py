@@ -2,40 +2,84 @@
 
 import io
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from maxfl.core.federation import Federation
-from maxfl.engine.history import Group, History, Whose
-from maxfl.data.statistics import portrait
+from maxfl.data.statistics import federation_stats
+from maxfl.engine.history import History
+from maxfl.utils.errors import InputError
+from maxfl.utils.paths import PARTITION, TABLES
 
 
-def history_table(history: History, numbers: Sequence[int]) -> pa.Table:
-    """One row per configuration, evaluated round and client.
+class Labels(NamedTuple):
+    """What the configurations of a run are called in its results.
+
+    Attributes:
+        indices: Their indices in the tables; by default 0, 1, ...
+        values: What is special about each, by setting; by default nothing.
+        config: The settings that the simulation was built from, to be kept in the folder; a list
+            of them for several configurations.
+    """
+
+    indices: Sequence[int] = ()
+    values: Sequence[dict[str, Any]] = ()
+    config: Any = None
+
+    def of(self, configurations: int) -> "Labels":
+        """Return the labels of so many configurations, defaults filled in."""
+        indices = self.indices or range(configurations)
+        values = self.values or [{}] * configurations
+        for name, given in (("indices", indices), ("values", values)):
+            if len(given) != configurations:
+                raise InputError(
+                    f"{name} has {len(given)} entries for {configurations} configurations"
+                )
+        return Labels(indices, values, self.config)
+
+
+def results_files(
+    history: History, federation: Federation, labels: Labels, seeds: Sequence[int]
+) -> dict[str, bytes]:
+    """Make every table of a finished run: contents of Parquet files, by name."""
+    sizes = federation.names, federation.train_sizes, federation.test_sizes
+    contents = (
+        history_table(history, labels.indices),
+        rounds_table(history, labels.indices),
+        clients_table(history, *sizes, labels.indices),
+        metrics_table(history, labels, seeds),
+    )
+    tables = {**dict(zip(TABLES, contents, strict=True)), PARTITION: partition_table(federation)}
+    return {name: to_parquet(table) for name, table in tables.items()}
+
+
+def history_table(history: History, indices: Sequence[int]) -> pa.Table:
+    """Make a table of a row per configuration, evaluated round and client.
 
     ``willing``, ``weight`` and the losses are those of the model after ``round`` rounds;
-    ``sampled`` says whether the client was asked in the last of these rounds, ``took_part``
-    whether it then did. For MaxFL, ``weight`` is q. The three ``appeals_`` columns are the
-    readings of GM-Appeal. Where clients use personal or tuned models, there are columns for those.
+    ``sampled`` says whether the client was sampled in the last of these rounds, ``participated``
+    whether it then did. For MaxFL, ``weight`` is q. The three ``satisfied_`` columns are the
+    readings of GM-Appeal. Where clients use personal or fine-tuned models, there are columns for
+    those.
     """
     seen = history.evaluation
     shape = seen.train_loss.shape
     columns = {
-        **_axes(shape, configuration=np.asarray(numbers), round=history.rounds),
+        **_axes(shape, configuration=np.asarray(indices), round=history.rounds),
         "seen": np.broadcast_to(history.is_seen, shape),
-        "byzantine": np.broadcast_to(history.lies[:, None], shape),
+        "byzantine": np.broadcast_to(history.is_byzantine[:, None], shape),
         "train_loss": seen.train_loss,
         "test_loss": seen.test_loss,
         "test_accuracy": seen.test_accuracy,
-        "appeals_held_out": history.satisfied("held-out"),
-        "appeals_training": history.satisfied("training"),
-        "appeals_literal": history.satisfied("literal"),
+        "satisfied_held_out": history.satisfied("held-out"),
+        "satisfied_training": history.satisfied("training"),
+        "satisfied_literal": history.satisfied("literal"),
         "willing": seen.willing,
         "sampled": history.sampled(),
-        "took_part": history.took_part(),
+        "participated": history.participated(),
         "weight": seen.weight,
     }
     if history.has_personal:
@@ -44,67 +88,68 @@ def history_table(history: History, numbers: Sequence[int]) -> pa.Table:
             "personal_train_loss": personal.train_loss,
             "personal_test_loss": personal.test_loss,
             "personal_test_accuracy": personal.test_accuracy,
-            "personal_appeals_held_out": history.satisfied("held-out", "personal"),
-            "personal_appeals_training": history.satisfied("training", "personal"),
-            "personal_appeals_literal": history.satisfied("literal", "personal"),
+            "personal_satisfied_held_out": history.satisfied("held-out", "personal"),
+            "personal_satisfied_training": history.satisfied("training", "personal"),
+            "personal_satisfied_literal": history.satisfied("literal", "personal"),
         }
     return _table(columns)
 
 
-def metrics_table(
-    history: History, numbers: Sequence[int], seeds: Sequence[int], values: Sequence[dict[str, Any]]
-) -> pa.Table:
-    """One row per configuration, evaluated round, group of clients, model and metric.
+def metrics_table(history: History, labels: Labels, seeds: Sequence[int]) -> pa.Table:
+    """Make a table of a row per configuration, round, group of clients, model and metric.
 
-    A stream also has counts of all clients in every round, whether evaluated or not. Each swept
-    setting has a column of its own, under its dotted name.
+    Where data are streamed, there are also counts of all clients in every round, whether evaluated
+    or not. Each swept setting has a column of its own, under its dotted name.
     """
-    models: tuple[Whose, ...] = ("global", "personal") if history.has_personal else ("global",)
-    groups: tuple[Group, ...] = ("seen",) if history.is_seen.all() else ("seen", "unseen")
     parts = [
-        _metric_rows(metric, value, numbers, history, clients, model)
-        for model in models
-        for clients in groups
+        _metric_rows(metric, value, labels.indices, history, clients, model)
+        for model in history.models
+        for clients in history.groups
         for metric, value in history.metrics(clients, model).items()
     ]
-    if history.survey:
-        every = history._replace(rounds=np.arange(1, history.survey.asked.shape[1] + 1))
-        counts = {**history.survey._asdict(), "willing_share": history.survey.share}
+    if history.counts:
+        every = history._replace(rounds=np.arange(1, history.counts.responded.shape[1] + 1))
+        counts = {**history.counts._asdict(), "willing_share": history.counts.willing_share}
         parts += [
-            _metric_rows(f"survey_{name}", value, numbers, every, "seen", "global")
+            _metric_rows(f"all_{name}", value, labels.indices, every, "seen", "global")
             for name, value in counts.items()
         ]
     table = pa.concat_tables(parts)
-    place = np.searchsorted(np.asarray(numbers), table["configuration"].to_numpy())
-    table = table.add_column(1, "seed", pa.array(np.asarray(seeds, np.int64)[place]))
-    for name in dict.fromkeys(n for chosen in values for n in chosen if n != "seed"):
-        column = pa.array([chosen.get(name) for chosen in values])
-        table = table.append_column(name, column.take(pa.array(place)))
+    row = np.searchsorted(np.asarray(labels.indices), table["configuration"].to_numpy())
+    table = table.add_column(1, "seed", pa.array(np.asarray(seeds, np.int64)[row]))
+    for name in dict.fromkeys(n for chosen in labels.values for n in chosen if n != "seed"):
+        column = pa.array([chosen.get(name) for chosen in labels.values])
+        table = table.append_column(name, column.take(pa.array(row)))
     return table
 
 
 def _metric_rows(
-    metric: str, value: Any, numbers: Sequence[int], history: History, clients: str, model: str
+    metric: str, value: Any, indices: Sequence[int], history: History, clients: str, model: str
 ) -> pa.Table:
-    """A metric [C, E] as rows."""
+    """Turn a metric [C, E] into rows."""
     count = value.size
     words = {"clients": clients, "model": model, "metric": metric}
     return pa.table({
-        "configuration": np.repeat(np.asarray(numbers, np.int32), len(history.rounds)),
-        "round": np.tile(history.rounds.astype(np.int32), len(numbers)),
+        "configuration": np.repeat(np.asarray(indices, np.int32), len(history.rounds)),
+        "round": np.tile(history.rounds.astype(np.int32), len(indices)),
         **{name: pa.array([word] * count).dictionary_encode() for name, word in words.items()},
         "value": np.asarray(value, np.float32).ravel(),
     })  # fmt: skip
 
 
-def rounds_table(history: History, numbers: Sequence[int]) -> pa.Table:
-    """One row per configuration, round (from 1) and asked client; weight 0 if it stayed away."""
-    asked = history.asked
-    shape = asked.client.shape
-    axes = _axes(shape, configuration=np.asarray(numbers), round=np.arange(1, shape[1] + 1))
+def rounds_table(history: History, indices: Sequence[int]) -> pa.Table:
+    """Make a table of a row per configuration, round (from 1) and sampled client."""
+    cohorts = history.cohorts
+    shape = cohorts.client_id.shape
+    axes = _axes(shape, configuration=np.asarray(indices), round=np.arange(1, shape[1] + 1))
     del axes["client"]
-    columns = {**axes, "client": asked.client, "took_part": asked.took_part, "weight": asked.weight}
-    return _table(columns).filter(pa.array(np.ravel(asked.sampled)))
+    columns = {
+        **axes,
+        "client": cohorts.client_id,
+        "participated": cohorts.participated,
+        "weight": cohorts.weight,
+    }
+    return _table(columns).filter(pa.array(np.ravel(cohorts.sampled)))
 
 
 def clients_table(
@@ -112,16 +157,16 @@ def clients_table(
     names: np.ndarray,
     train_sizes: np.ndarray,
     test_sizes: np.ndarray,
-    numbers: Sequence[int],
+    indices: Sequence[int],
 ) -> pa.Table:
-    """One row per configuration and client: size, requirement, and its solo model's results."""
+    """Make a table of a row per configuration and client: size, requirement, solo results."""
     shape = history.thresholds.train.shape
     columns = {
-        "configuration": np.broadcast_to(np.asarray(numbers)[:, None], shape),
+        "configuration": np.broadcast_to(np.asarray(indices)[:, None], shape),
         "client": np.broadcast_to(np.arange(shape[1]), shape),
         "name": np.broadcast_to(names.astype(str), shape),
         "seen": np.broadcast_to(history.is_seen, shape),
-        "byzantine": history.lies,
+        "byzantine": history.is_byzantine,
         "train_samples": np.broadcast_to(train_sizes, shape),
         "test_samples": np.broadcast_to(test_sizes, shape),
         "requirement": history.thresholds.train,
@@ -134,8 +179,8 @@ def clients_table(
 
 
 def partition_table(federation: Federation) -> pa.Table:
-    """One row per client and label that it has: samples, training and test together."""
-    whole = portrait(federation)
+    """Make a table of a row per client and label that it has: training and test samples."""
+    whole = federation_stats(federation)
     client, label = np.nonzero(whole.counts)
     # Every label is in the dictionary, also those that nobody has.
     names = pa.DictionaryArray.from_arrays(label.astype(np.int32), pa.array(whole.labels))
@@ -148,7 +193,7 @@ def partition_table(federation: Federation) -> pa.Table:
 
 
 def to_parquet(table: pa.Table) -> bytes:
-    """A table as the content of a Parquet file."""
+    """Return a table as the content of a Parquet file."""
     buffer = io.BytesIO()
     pq.write_table(table, buffer, compression="zstd")
     return buffer.getvalue()
@@ -157,7 +202,7 @@ def to_parquet(table: pa.Table) -> bytes:
 def _axes(
     shape: tuple[int, ...], configuration: np.ndarray, round: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Number of the configuration, the round and the last axis for every row."""
+    """Return configuration, round and the last axis for every row."""
     return {
         "configuration": np.broadcast_to(configuration[:, None, None], shape),
         "round": np.broadcast_to(round[:, None], shape),

@@ -10,14 +10,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from maxfl.report.names import label_of
+from maxfl.runs.progress import PROGRESS, ProgressState, read_progress
 from maxfl.utils.errors import InputError
 from maxfl.utils.files import read_json
 from maxfl.utils.paths import EXPERIMENT, SUMMARY
-from maxfl.runs.progress import PROGRESS, State, read_state
-from maxfl.report.names import label_of
 
 
-class Look(NamedTuple):
+class Status(NamedTuple):
     """What was seen at one moment.
 
     Attributes:
@@ -45,7 +45,7 @@ class Look(NamedTuple):
     trail: dict[str, list[float | None]]
 
 
-def look(folder: Path) -> Look:
+def read_status(folder: Path) -> Status:
     """See how far the work in a folder is."""
     if not folder.is_dir():
         raise InputError(f"{folder} is no folder: name one that a run is writing to")
@@ -59,27 +59,27 @@ def look(folder: Path) -> Look:
     return _study(folder)
 
 
-def _study(folder: Path) -> Look:
-    """The stage of a study that is at work, or its last."""
+def _study(folder: Path) -> Status:
+    """Read the stage of a study that is at work, or its last."""
     stages = [name for name in ("search", "final") if (folder / name / EXPERIMENT).is_file()]
     if not stages:
         return _waiting("the study has not begun to train")
-    seen = look(folder / stages[-1])
+    seen = read_status(folder / stages[-1])
     finished = (folder / "study.json").is_file()
     words = {"search": "search on validation data", "final": "final runs"}[stages[-1]]
     return seen._replace(stage=f"{words}: {seen.stage}", finished=finished)
 
 
-def _run(folder: Path) -> Look:
+def _run(folder: Path) -> Status:
     if (folder / SUMMARY).is_file():
         summary = read_json(folder / SUMMARY)
         rows = [(_label(e["values"]), _final(e)) for e in summary["configurations"]]
         rounds = float(summary["rounds"])
-        return Look("finished", rounds, rounds, 0.0, True, False, None, 0.0, rows, {})
+        return Status("finished", rounds, rounds, 0.0, True, False, None, 0.0, rows, {})
     if not (folder / PROGRESS).is_file():
         return _waiting("the run has not begun, or stopped before its first sign of life")
     try:
-        now = read_state(folder)
+        now = read_progress(folder)
     except InputError:
         if (folder / SUMMARY).is_file():  # it was finished in this very moment
             return _run(folder)
@@ -87,7 +87,7 @@ def _run(folder: Path) -> Look:
     silent = max(0.0, time.time() - now.at)
     known = now.stage == "rounds"
     labels = map(_label, now.configurations)
-    return Look(
+    return Status(
         "training" if known else now.stage,
         now.done if known else 0.0,
         now.total if known else 0.0,
@@ -101,13 +101,13 @@ def _run(folder: Path) -> Look:
     )
 
 
-def _left(now: State) -> float | None:
-    """Seconds left at the pace since this process began to train."""
+def _left(now: ProgressState) -> float | None:
+    """Estimate seconds left at the pace since this process began to train."""
     done = now.done - now.first
     return (now.at - now.began) / done * (now.total - now.done) if done > 0 else None
 
 
-def _alive(now: State) -> bool | None:
+def _alive(now: ProgressState) -> bool | None:
     if now.host != socket.gethostname():
         return None
     try:
@@ -119,43 +119,45 @@ def _alive(now: State) -> bool | None:
     return True
 
 
-def _sweep(folder: Path, groups: int) -> Look:
-    """All groups together; a group's rounds are one unit of work."""
+def _sweep(folder: Path, groups: int) -> Status:
+    """Read all groups together; a group's rounds are one unit of work."""
     places = sorted((folder / "groups").glob("*"))
-    looks = [_run(place) for place in places if (place / EXPERIMENT).is_file()]
-    if not looks:
+    statuses = [_run(place) for place in places if (place / EXPERIMENT).is_file()]
+    if not statuses:
         return _waiting("the sweep has not begun to train")
-    rounds = max((own.total for own in looks), default=0.0)
-    done = sum(rounds if own.finished else own.done for own in looks)
-    at_work = [own for own in looks if not own.finished]
+    rounds = max((status.total for status in statuses), default=0.0)
+    done = sum(rounds if status.finished else status.done for status in statuses)
+    at_work = [status for status in statuses if not status.finished]
     finished = (folder / SUMMARY).is_file()
-    latest = at_work[-1] if at_work else looks[-1]
-    number = len(looks) - len(at_work)
-    states = [own.alive for own in at_work]
+    latest = at_work[-1] if at_work else statuses[-1]
+    number = len(statuses) - len(at_work)
+    states = [status.alive for status in at_work]
     alive = True if True in states else states[0] if states else None
-    return Look(
+    return Status(
         "finished" if finished else f"{number} of {groups} groups finished, {latest.stage}",
         done,
         groups * rounds,
         _pace(places, done, groups * rounds) if at_work and alive is not False else None,
         finished,
         alive,
-        next((own.stopped for own in at_work if own.stopped), None) if alive is False else None,
-        min((own.silent for own in at_work), default=0.0),
-        [row for own in looks for row in own.rows],
+        next((status.stopped for status in at_work if status.stopped), None)
+        if alive is False
+        else None,
+        min((status.silent for status in at_work), default=0.0),
+        [row for status in statuses for row in status.rows],
         latest.trail,
     )
 
 
 def _pace(places: list[Path], done: float, total: float) -> float | None:
-    """Seconds left at the pace of all groups so far, whenever they were at work."""
+    """Estimate seconds left at the pace of all groups so far, whenever they were at work."""
     spent = 0.0
     for place in places:
         if (place / SUMMARY).is_file():
             spent += read_json(place / SUMMARY).get("seconds", 0.0)
         elif (place / PROGRESS).is_file():
             with suppress(InputError):  # it may be finished by now
-                now = read_state(place)
+                now = read_progress(place)
                 spent += now.at - now.began
     return spent / done * (total - done) if done > 0 else None
 
@@ -175,5 +177,5 @@ def _final(entry: dict[str, Any]) -> dict[str, float | None]:
     }
 
 
-def _waiting(words: str) -> Look:
-    return Look(words, 0.0, 0.0, None, False, None, None, 0.0, [], {})
+def _waiting(words: str) -> Status:
+    return Status(words, 0.0, 0.0, None, False, None, None, 0.0, [], {})

@@ -7,12 +7,12 @@ from threading import Event
 
 import jax
 
-from maxfl.engine.resources import ROOM
 from maxfl.distributed.processes import free_bytes
-from maxfl.engine.simulation import Progress
+from maxfl.engine.resources import ROOM
+from maxfl.engine.trainer import Progress
 
 
-def share_out(
+def run_queues(
     run_one: Callable[[int], None], queues: Sequence[Sequence[int]], stop: Event, largest: int
 ) -> None:
     """Run every queue of groups, many at once on one accelerator, else one after another.
@@ -48,7 +48,7 @@ class StoppedError(Exception):
 
 
 def stoppable(report: Progress | None, stop: Event) -> Progress:
-    """A progress callback that ends its run once the others have stopped."""
+    """Return a progress callback that ends its run once the others have stopped."""
 
     def progress(stage: str, done: int, total: int) -> None:
         if stop.is_set():

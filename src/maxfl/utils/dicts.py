@@ -5,7 +5,7 @@ from typing import Any
 
 
 def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested tables as one with dotted keys."""
+    """Flatten nested tables into one with dotted keys."""
     flat: dict[str, Any] = {}
     for key, value in table.items():
         name = f"{prefix}{key}"
@@ -14,14 +14,14 @@ def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def written_first(changed: list[str]) -> list[str]:
-    """Of differences, those in what the user wrote: they say more than what follows from it."""
+    """Return the differences in what the user wrote, if any: the others follow from them."""
     return [line for line in changed if line.startswith("config")] or changed
 
 
 def differences(
     there: Any, here: Any, path: str = "", names: tuple[str, str] = ("there", "here")
 ) -> list[str]:
-    """What differs between two nested descriptions, in words."""
+    """List what differs between two nested descriptions, in words."""
     if isinstance(there, dict) and isinstance(here, dict):
         keys = list(dict.fromkeys([*here, *there]))
         nested = [

@@ -13,39 +13,39 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """A full disk, a user's share of it used up, a file larger than allowed."""
 
 
-def check_room(folder: Path, needed: int, what: str, remedy: str) -> None:
-    """Refuse to begin what will not fit on the disk of a folder, which need not be there yet."""
-    if (free := free_room(folder)) < needed:
+def require_space(folder: Path, needed: int, what: str, remedy: str) -> None:
+    """Refuse to begin what will not fit on the disk of a folder, which need not exist yet."""
+    if (free := free_space(folder)) < needed:
         raise DiskFullError(
-            f"{what} will take {readable(needed)} in {folder}, where {readable(free)} are free: "
-            f"{remedy}"
+            f"{what} will take {format_bytes(needed)} in {folder}, where {format_bytes(free)} are "
+            f"free: {remedy}"
         )
 
 
-def free_room(folder: Path) -> int:
-    """Bytes that are free where a folder is, or will be."""
-    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    return shutil.disk_usage(there).free
+def free_space(folder: Path) -> int:
+    """Return the bytes that are free on the disk of a folder, which need not exist yet."""
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    return shutil.disk_usage(existing).free
 
 
 @contextmanager
-def told_if_full(folder: Path, what: str, needed: int | None, remedy: str) -> Iterator[None]:
+def explain_disk_full(folder: Path, what: str, needed: int | None, remedy: str) -> Iterator[None]:
     """Say what did not fit into a folder, and what to do."""
     try:
         yield
     except OSError as error:
         if error.errno not in FULL:
             raise
-        size = "" if needed is None else f", which takes up to {readable(needed)} in all"
-        free = readable(free_room(folder))
+        size = "" if needed is None else f", which takes up to {format_bytes(needed)} in all"
+        free = format_bytes(free_space(folder))
         raise DiskFullError(
             f"no room is left in {folder} ({error.strerror}; {free} free) for {what}{size}: "
             f"{remedy}"
         ) from error
 
 
-def readable(size: float) -> str:
-    """Bytes for people."""
+def format_bytes(size: float) -> str:
+    """Write a number of bytes for people."""
     units = ("bytes", "kB", "MB", "GB", "TB")
     power = min(int(math.log(max(size, 1), 1000)), len(units) - 1)
     return f"{size / 1000**power:.3g} {units[power]}"

@@ -1,10 +1,15 @@
-"""The one exception for input that a user can mend, and the checks that raise it."""
+"""The one exception for input that a user can correct, and the checks that raise it.
+
+NumPy is loaded where numbers are checked, so that a command can report a mistake without it.
+"""
 
 from collections.abc import Iterable
-from typing import TypeVar
+from math import inf, isfinite
+from numbers import Integral
+from typing import TYPE_CHECKING, TypeVar
 
-import numpy as np
-from numpy.typing import ArrayLike
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 Choice = TypeVar("Choice", bound=str)
 
@@ -23,24 +28,26 @@ class OutOfMemoryError(InputError):
 
 def check_number(
     name: str,
-    value: ArrayLike,
+    value: "ArrayLike",
     *,
-    least: float = -np.inf,
-    above: float = -np.inf,
-    below: float = np.inf,
-    most: float = np.inf,
+    least: float = -inf,
+    above: float = -inf,
+    below: float = inf,
+    most: float = inf,
     whole: bool = False,
 ) -> None:
     """Refuse a number, or an array of numbers, that is not finite or outside its range."""
+    import numpy as np
+
     try:
         numbers = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"{name} = {value!r} is not a number") from None
-    wanted = [
-        f"at least {_show(least)}" if np.isfinite(least) else "",
-        f"above {_show(above)}" if np.isfinite(above) else "",
-        f"below {_show(below)}" if np.isfinite(below) else "",
-        f"at most {_show(most)}" if np.isfinite(most) else "",
+    limits = [
+        f"at least {_show(least)}" if isfinite(least) else "",
+        f"above {_show(above)}" if isfinite(above) else "",
+        f"below {_show(below)}" if isfinite(below) else "",
+        f"at most {_show(most)}" if isfinite(most) else "",
     ]
     kind = "a whole number" if whole else "a finite number"
     bad = ~np.isfinite(numbers) | (numbers < least) | (numbers <= above)
@@ -48,24 +55,26 @@ def check_number(
     if whole:
         bad |= numbers != np.floor(numbers)
     if bad.any():
-        bounds = " and ".join(filter(None, wanted))
+        bounds = " and ".join(filter(None, limits))
         first = np.atleast_1d(numbers)[np.atleast_1d(bad)][0]
-        raise InputError(f"{name} = {_show(first)}: want {kind}{' ' + bounds if bounds else ''}")
+        raise InputError(
+            f"{name} = {_show(first)}: expected {kind}{' ' + bounds if bounds else ''}"
+        )
 
 
 def check_count(name: str, value: object, *, least: int) -> None:
     """Refuse anything but one whole number; it shapes a program, so it can't be an array."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise InputError(f"{name} = {value!r}: want one whole number at least {least}")
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise InputError(f"{name} = {value!r}: expected one whole number at least {least}")
 
 
 def check_choice(name: str, value: Choice, choices: Iterable[str]) -> Choice:
-    """Refuse anything but one of some words, and give it back."""
+    """Refuse anything but one of some words, and return it."""
     if value not in (words := list(choices)):
-        raise InputError(f"{name} = {value!r}: want one of {', '.join(words)}")
+        raise InputError(f"{name} = {value!r}: expected one of {', '.join(words)}")
     return value
 
 
 def _show(number: float) -> str:
-    """A number as a person writes it: whole ones with all their digits."""
+    """Write a number as a person does: whole ones with all their digits."""
     return f"{number:.15g}"

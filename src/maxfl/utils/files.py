@@ -45,28 +45,28 @@ def read_json(path: Path) -> Any:
 
 
 def digest(content: bytes) -> str:
-    """SHA-256 of a file's content."""
+    """Return the SHA-256 of a file's content."""
     return hashlib.sha256(content).hexdigest()
 
 
 def to_tensors(tree: Any, metadata: dict[str, str] | None = None) -> bytes:
-    """A pytree of arrays as the content of a safetensors file; names are paths, as 0.weight."""
+    """Write a pytree of arrays as a safetensors file's content; names are paths, as 0.weight."""
     return dump_tensors(to_named(tree), metadata)
 
 
 def from_tensors(content: bytes, like: Any) -> Any:
-    """The pytree of a safetensors file's content, in the structure of ``like``."""
+    """Read a pytree from a safetensors file's content, in the structure of ``like``."""
     return from_named(parse_tensors(content), like)
 
 
 def to_named(tree: Any) -> dict[str, NDArray[Any]]:
-    """A pytree of arrays by the paths of its leaves, as 0.weight."""
+    """Name the arrays of a pytree by the paths of its leaves, as 0.weight."""
     leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
     return {_name(path): np.ascontiguousarray(leaf) for path, leaf in leaves}
 
 
 def from_named(named: Mapping[str, Any], like: Any) -> Any:
-    """Named arrays in the structure of ``like``."""
+    """Put named arrays into the structure of ``like``."""
     paths, structure = jax.tree_util.tree_flatten_with_path(like)
     return jax.tree.unflatten(structure, [named[_name(path)] for path, _ in paths])
 

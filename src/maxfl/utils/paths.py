@@ -13,5 +13,5 @@ STUDY, STUDY_RESULTS = "study.json", "results.parquet"
 
 
 def user_cache() -> Path:
-    """The user's cache folder for this program."""
+    """Return the user's cache folder for this program."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "maxfl"

@@ -1,4 +1,4 @@
-"""What clients keep between rounds, on disk, with a row for each that has taken part.
+"""Client states on disk: what clients keep between rounds, with a row for each that has taken part.
 
 A row is never overwritten while a checkpoint names it: what a client keeps from now on goes into a
 free row, and its old one becomes free once the next checkpoint stands. So whatever a killed process
@@ -18,25 +18,25 @@ from maxfl.core.algorithm import Pytree
 from maxfl.utils.errors import InputError
 
 
-class Stored(NamedTuple):
+class StoredRows(NamedTuple):
     """Where the clients' rows are, for those that have one, [n] each.
 
     Attributes:
-        client: Its number, int32.
+        client_id: Its id, int32.
         row: Its row in the file, int32.
         check: CRC-32 of the row, uint32.
     """
 
-    client: Any
+    client_id: Any
     row: Any
     check: Any
 
 
-NO_ROWS = Stored(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.uint32))
+NO_ROWS = StoredRows(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.uint32))
 
 
-class ClientStore:
-    """Rows of clients' memory in one file.
+class ClientStateFile:
+    """Rows of client states in one file.
 
     Args:
         path: The file; made if it is not there.
@@ -56,21 +56,21 @@ class ClientStore:
         self._old: list[int] = []
         self.rows = 0
 
-    def restore(self, saved: Stored) -> None:
+    def restore(self, saved: StoredRows) -> None:
         """Go on from what ``save`` gave; all else in the file is free."""
         self._row[:] = -1
-        self._row[saved.client], self._check[saved.client] = saved.row, saved.check
+        self._row[saved.client_id], self._check[saved.client_id] = saved.row, saved.check
         self.rows = int(np.max(saved.row, initial=-1)) + 1
         used = np.zeros(self.rows, bool)
         used[saved.row] = True
         self._free, self._old = np.flatnonzero(~used)[::-1].tolist(), []
-        wanted, size = self.rows * self.row_bytes, self._path.stat().st_size
-        if size < wanted:
-            raise self._refusal(f"{size} bytes, but {wanted} belong there")
-        self._file.truncate(wanted)
+        needed, size = self.rows * self.row_bytes, self._path.stat().st_size
+        if size < needed:
+            raise self._refusal(f"{size} bytes, but {needed} belong there")
+        self._file.truncate(needed)
 
     def read(self, clients: NDArray[np.int64], fresh: Pytree) -> Pytree:
-        """What some clients keep, leading axis n; ``fresh`` for those that are new."""
+        """Read what some clients keep, leading axis n; ``fresh`` for those that are new."""
         found = [np.repeat(np.asarray(leaf)[None], len(clients), 0)
                  for leaf in jax.tree.leaves(fresh)]  # fmt: skip
         for i, client in enumerate(clients):
@@ -80,8 +80,8 @@ class ClientStore:
         return jax.tree.unflatten(self._structure, found)
 
     def _read_row(self, client: np.int64) -> list[NDArray[Any]]:
-        place = int(self._row[client]) * self.row_bytes
-        content = os.pread(self._file.fileno(), self.row_bytes, place)
+        offset = int(self._row[client]) * self.row_bytes
+        content = os.pread(self._file.fileno(), self.row_bytes, offset)
         if zlib.crc32(content) != self._check[client]:
             raise self._refusal(f"a damaged row, of client {client}")
         ends = np.cumsum([0, *(like.nbytes for like in self._like)])
@@ -90,10 +90,10 @@ class ClientStore:
             for like, begin, end in zip(self._like, ends[:-1], ends[1:], strict=True)
         ]
 
-    def write(self, clients: NDArray[np.int64], kept: Pytree) -> None:
+    def write(self, clients: NDArray[np.int64], states: Pytree) -> None:
         """Write down what some clients keep from now on, leading axis n."""
         leaves = [np.ascontiguousarray(leaf, like.dtype) for leaf, like
-                  in zip(jax.tree.leaves(kept), self._like, strict=True)]  # fmt: skip
+                  in zip(jax.tree.leaves(states), self._like, strict=True)]  # fmt: skip
         for i, client in enumerate(clients):
             content = b"".join(leaf[i].tobytes() for leaf in leaves)
             row = self._free.pop() if self._free else self.rows
@@ -108,14 +108,14 @@ class ClientStore:
         while done < len(content):  # a disk that fills up takes a part first
             done += os.pwrite(self._file.fileno(), content[done:], row * self.row_bytes + done)
 
-    def save(self) -> Stored:
+    def save(self) -> StoredRows:
         """See that all rows are on the disk, and say where."""
         os.fsync(self._file.fileno())
         client = np.flatnonzero(self._row >= 0).astype(np.int32)
-        return Stored(client, self._row[client], self._check[client])
+        return StoredRows(client, self._row[client], self._check[client])
 
     def saved(self) -> None:
-        """What ``save`` gave stands in a checkpoint: rows from before it can be used again."""
+        """Free the rows that were replaced: what ``save`` gave stands in a checkpoint."""
         self._free += self._old
         self._old = []
 

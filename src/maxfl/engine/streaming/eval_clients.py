@@ -1,4 +1,4 @@
-"""The clients that judge the model of a federation on disk, drawn once and held in memory."""
+"""Evaluation clients of a federation on disk: drawn once, in memory, they judge the model."""
 
 from typing import Any
 
@@ -7,38 +7,41 @@ from numpy.typing import NDArray
 
 from maxfl.core.federation import Federation
 from maxfl.core.federation_files import read_clients
-from maxfl.engine.spec import Asked
+from maxfl.engine.state import CohortRecord
 
 
-def draw_panel(federation: Federation, most: int, seed: int) -> NDArray[np.int64]:
-    """At most so many seen clients, and unseen ones: their numbers in order, int[P]."""
+def draw_eval_clients(federation: Federation, most: int, seed: int) -> NDArray[np.int64]:
+    """Draw at most so many seen clients, and unseen ones: their ids in order, int[P]."""
     rng = np.random.default_rng(seed)
     groups = np.split(np.arange(federation.clients), [federation.seen])
     chosen = [rng.choice(group, min(most, len(group)), replace=False) for group in groups]
     return np.sort(np.concatenate(chosen))
 
 
-def read_panel(whole: Federation, panel: NDArray[np.int64]) -> Federation:
-    """The panel as a federation in memory."""
-    about = whole.about
-    flipped = None if about.flipped is None else about.flipped[panel]
-    note = f"judged by a panel of {len(panel)} of {whole.clients} clients"
-    notes = (note,) if len(panel) < whole.clients else ()
+def read_eval_clients(whole: Federation, eval_clients: NDArray[np.int64]) -> Federation:
+    """Read the evaluation clients as a federation in memory."""
+    metadata = whole.metadata
+    flipped = None if metadata.flipped is None else metadata.flipped[eval_clients]
+    note = f"evaluated by {len(eval_clients)} of {whole.clients} clients"
+    notes = (note,) if len(eval_clients) < whole.clients else ()
     return whole._replace(
-        train=read_clients(whole.train, panel),
-        test=read_clients(whole.test, panel),
-        seen=int((panel < whole.seen).sum()),
-        about=about._replace(
-            names=whole.names[panel], flipped=flipped, notes=(*about.notes, *notes)
+        train=read_clients(whole.train, eval_clients),
+        test=read_clients(whole.test, eval_clients),
+        seen=int((eval_clients < whole.seen).sum()),
+        metadata=metadata._replace(
+            names=whole.names[eval_clients], flipped=flipped, notes=(*metadata.notes, *notes)
         ),
         known_digest=None,
     )
 
 
-def by_place(panel: NDArray[np.int64], asked: Asked) -> Asked:
-    """Who was asked, by places in the panel; others were not asked, as far as it knows."""
-    place: Any = np.minimum(np.searchsorted(panel, asked.client), len(panel) - 1)
-    there = panel[place] == asked.client
-    return Asked(
-        place * there, asked.sampled & there, asked.took_part & there, asked.weight * there
+def by_slot(eval_clients: NDArray[np.int64], cohorts: CohortRecord) -> CohortRecord:
+    """Return cohorts by slots among the evaluation clients; others count as not sampled."""
+    slot: Any = np.minimum(np.searchsorted(eval_clients, cohorts.client_id), len(eval_clients) - 1)
+    there = eval_clients[slot] == cohorts.client_id
+    return CohortRecord(
+        slot * there,
+        cohorts.sampled & there,
+        cohorts.participated & there,
+        cohorts.weight * there,
     )

@@ -1,8 +1,7 @@
-"""Federations larger than memory: a round at a time, with the cohort's data alone.
+"""Train a federation whose data stay on disk: a cohort at a time is in memory.
 
-The rounds are the engine's own, with the same draws: whatever fits into memory gives the same model
-either way. The next cohort is read while the last one trains; what clients keep is on disk; and a
-panel of clients, which stays in memory, says how the model does.
+The next cohort is read while the last one trains; client states are in a file beside it; the model
+is judged by evaluation clients whose data are in memory.
 """
 
 import tempfile
@@ -19,56 +18,80 @@ from numpy.typing import NDArray
 from maxfl.core.algorithm import Algorithm
 from maxfl.core.federation import Federation, Samples
 from maxfl.core.model import Model
-from maxfl.core.participation import Rule
-from maxfl.distributed.processes import several
-from maxfl.engine.blocks import Block, block_plans
-from maxfl.engine.client_state import Memory
-from maxfl.engine.experiment import Training
-from maxfl.engine.history import History, Survey
-from maxfl.engine.layout import SWEEP
-from maxfl.engine.programs import SKIP, look, run_cohort
-from maxfl.engine.resources import Footprint, footprint
-from maxfl.engine.shortage import told_if_out_of_memory
-from maxfl.engine.simulation import Prepared, Progress, Simulation
-from maxfl.engine.spec import Asked, Evaluation, State
-from maxfl.engine.streaming.client_state_file import NO_ROWS, ClientStore, Stored
-from maxfl.engine.streaming.cohort_reader import Window, Windows
-from maxfl.engine.streaming.cohort_selection import gather, survey
-from maxfl.engine.streaming.eval_clients import by_place, draw_panel, read_panel
-from maxfl.utils.disk_space import told_if_full
-from maxfl.utils.errors import InputError, check_count
+from maxfl.core.requirement import Solo, SoloCache, Thresholds
+from maxfl.engine.client_state import ClientStates, rows_needed
+from maxfl.engine.experiment import Training, make_experiment
+from maxfl.engine.history import History
+from maxfl.engine.programs import SKIP
+from maxfl.engine.resources import Resources, explain_out_of_memory, results_bytes, state_bytes
+from maxfl.engine.session import Session
+from maxfl.engine.state import (
+    Block,
+    CohortRecord,
+    Data,
+    Evaluation,
+    RoundCounts,
+    State,
+    Sweep,
+)
+from maxfl.engine.streaming.client_state_file import NO_ROWS, ClientStateFile, StoredRows
+from maxfl.engine.streaming.cohort_reader import CohortData, CohortReader
+from maxfl.engine.streaming.cohort_selection import CohortSelection
+from maxfl.engine.streaming.eval_clients import by_slot, draw_eval_clients, read_eval_clients
+from maxfl.engine.streaming.programs import evaluate_clients, run_cohort
+from maxfl.engine.streaming.validation import validate_streaming
+from maxfl.engine.trainer import (
+    Prepared,
+    Progress,
+    Snapshot,
+    collect_history,
+    finite_start,
+    put_data,
+    requirements,
+    schedule,
+    snapshot_like,
+    solo_requirements,
+    train,
+)
+from maxfl.engine.validation import validate
+from maxfl.utils.disk_space import explain_disk_full
+from maxfl.utils.errors import check_count
 
-PANEL = 1000
+EVAL_CLIENTS = 1000
 """Clients of each kind, seen and unseen, that judge the model, if there are as many."""
-STORE = "memory.bin"
+STATE_FILE = "client-states.bin"
 ROOM = "give stream() a folder on a larger disk, or lower training.rounds or training.cohort"
+TO_LOWER = (
+    "training.cohort, training.batch_size or the model's size",
+    "eval_clients (data.eval_clients)",
+)
 
 
-class Streamed(NamedTuple):
+class StreamedRun(NamedTuple):
     """What happened.
 
     Attributes:
-        panel: Numbers of the clients that judged the model, int[P]; the history is theirs.
-        history: As of a simulation, of the panel; its ``survey`` counts all clients.
-        asked: Who was asked to train in each round, by number, [1, T, m] each.
+        eval_clients: Ids of the clients that judged the model, int[P]; the history is theirs.
+        history: As of a simulation, of the evaluation clients; its ``counts`` are of all clients.
+        cohorts: Of each round, by client id, [1, R, m] each.
     """
 
-    panel: NDArray[np.int64]
+    eval_clients: NDArray[np.int64]
     history: History
-    asked: Asked
+    cohorts: CohortRecord
 
 
-class Kept(NamedTuple):
-    """What is known of clients between rounds; in the state, it takes the place of their memory.
+class ClientRecords(NamedTuple):
+    """What is known of clients between rounds; in a state, in the place of their states.
 
     Attributes:
-        rows: Where on disk each client's memory is.
-        client: Clients whose requirement is known, int32[n].
+        rows: Where on disk each client's state is.
+        client_ids: Clients whose requirement is known, int32[n].
         requirement: ρ of each of them, float32[n].
     """
 
-    rows: Stored
-    client: Any
+    rows: StoredRows
+    client_ids: Any
     requirement: Any
 
 
@@ -81,8 +104,8 @@ def stream(
     folder: str | Path | None = None,
     progress: Progress | None = None,
     **options: Any,
-) -> Streamed:
-    """Train a federation whose data stay on disk (``maxfl.disk.open_federation``).
+) -> StreamedRun:
+    """Train a federation whose data stay on disk (``maxfl.open_federation``).
 
     For a run that survives a kill, take ``maxfl.run(StreamingSimulation(...), folder)``.
 
@@ -91,35 +114,40 @@ def stream(
         model: What is trained.
         algorithm: The method.
         training: Rounds, steps and rates.
-        folder: Where a temporary folder is made for what clients keep; by default the system's.
+        folder: Where a temporary folder is made for client states; by default the system's.
         progress: Called with (stage, done, total).
         options: Of ``StreamingSimulation``.
     """
-    own = StreamingSimulation(federation, model, algorithm, training, **options)
+    simulation = StreamingSimulation(federation, model, algorithm, training, **options)
+    resources = simulation.resources
     with (
         tempfile.TemporaryDirectory(dir=folder) as place,
-        told_if_full(Path(place), "what clients keep", own.folder_bytes, ROOM),
-        told_if_out_of_memory(own),
-        own.working_in(Path(place), progress),
+        explain_disk_full(Path(place), "client states", resources.folder_bytes, ROOM),
+        explain_out_of_memory(resources.advice),
+        simulation.open(Path(place), progress),
     ):
-        prepared, state, blocks = own.prepare(progress), own.start(), []
-        for now, block in own.blocks(prepared, state):
-            state = now
-            blocks.append(block)
-    return Streamed(own.panel, own.history(prepared, blocks, state), all_asked(blocks))
+        done = train(simulation, progress)
+    cohorts = [block.cohorts for block in done.blocks]
+    return StreamedRun(
+        simulation.eval_clients,
+        simulation.history(done.prepared, done.blocks, done.state),
+        jax.tree.map(lambda *parts: np.concatenate(parts, 1), *cohorts),
+    )
 
 
-class StreamingSimulation(Simulation):
-    """A simulation whose data stay on disk, for one configuration.
+class StreamingSimulation:
+    """A federation whose data stay on disk, ready to be trained with one configuration.
 
     Args:
         federation: The clients; its samples may be mapped files.
         model: What is trained.
         algorithm: The method.
         training: Rounds, steps and rates.
-        panel: Seen clients, and unseen ones, that judge the model; drawn once.
-        ask: For opt-out: most clients that are shown the model in a round, until enough are
-            willing. With as many as there are, the rule is that of a simulation.
+        eval_clients: Seen clients, and unseen ones, that judge the model; drawn once.
+        max_candidates: For opt-out: most clients that are shown the model in a round, until enough
+            are willing. With as many as there are, the rule is that of a simulation.
+        devices: By default all of JAX's.
+        max_parallel: Most clients vectorised on one device.
         options: Of ``Simulation``.
     """
 
@@ -130,229 +158,217 @@ class StreamingSimulation(Simulation):
         algorithm: Algorithm,
         training: Training | None = None,
         *,
-        panel: int = PANEL,
-        ask: int | None = None,
+        eval_clients: int = EVAL_CLIENTS,
+        max_candidates: int | None = None,
+        devices: list[Any] | None = None,
+        max_parallel: int | None = None,
         **options: Any,
     ) -> None:
-        check_count("panel", panel, least=1)
-        self._panel_size, self._ask = panel, ask
-        super().__init__(federation, model, algorithm, training, **options)
-        self._check()
-        self._fresh = jax.jit(self.spec.algorithm.memory)
-        self._like = jax.eval_shape(
-            lambda many: self.spec.algorithm.memory(jax.tree.map(lambda a: a[0], many)),
-            self._start_shape().server.params,
+        check_count("eval_clients", eval_clients, least=1)
+        experiment = make_experiment(federation, model, algorithm, training, **options)
+        validate(experiment)
+        seed = int(np.ravel(experiment.seed)[0])
+        self.eval_clients = draw_eval_clients(federation, eval_clients, seed)
+        in_memory = _largest_in_memory(federation, experiment.training.cohort, self.eval_clients)
+        self.session = Session(experiment, in_memory, devices, max_parallel)
+        self._settings = {"eval_clients": eval_clients, "max_candidates": max_candidates}
+        validate_streaming(self.session, max_candidates)
+        self._init_client = jax.jit(algorithm.init_client)
+        self._client_state = jax.eval_shape(
+            lambda many: algorithm.init_client(jax.tree.map(lambda a: a[0], many)),
+            self.session.state_shape().server.params,
         )
-        self._keeps = bool(jax.tree.leaves(self._like))
-        self._windows = Windows(self)
-
-    def _check(self) -> None:
-        if several():
-            raise InputError(
-                "a federation on disk is one process's work: run it without --coordinator and "
-                "--distributed (maxfl.join)"
-            )
-        if self.configurations > 1:
-            raise InputError("a stream has one configuration: run a sweep's one after another")
-        if self.personal:
-            raise InputError(
-                "personal and tuned models are not measured in a stream yet: take a method without "
-                "them and tuning = 0, or a federation in memory"
-            )
-        if self.plan.requirement.rule is not None:
-            raise InputError("a rule of your own wants all clients at once: take solo() or fixed()")
-        opts_out = self.plan.participation.rule is Rule.OPT_OUT
-        if opts_out and self._ask is None:
-            raise InputError(
-                "opt-out would ask every client in every round, and so read all data: say how many "
-                "to ask at most (ask = 5000, or participation.ask), or take the rule decline, by "
-                "which clients refuse when they are asked"
-            )
-        if self._ask is not None:
-            check_count("ask", self._ask, least=1)
-            if self._ask < self.training.cohort:
-                raise InputError(
-                    f"ask = {self._ask} (participation.ask): want at least the cohort, "
-                    f"{self.training.cohort} (training.cohort)"
-                )
-            if not opts_out:
-                raise InputError("ask is for opt-out: by another rule, leave it out")
+        self._has_states = bool(jax.tree.leaves(self._client_state))
+        self._reader = CohortReader(self.session)
+        self._selection = CohortSelection(self.session, self._reader, int(max_candidates or 0))
 
     @cached_property
-    def panel(self) -> NDArray[np.int64]:
-        """Numbers of the clients that judge the model, in order, int[P]."""
-        seed = int(np.ravel(self.plan.seed)[0])
-        return draw_panel(self.federation, self._panel_size, seed)
+    def eval_federation(self) -> Federation:
+        """The evaluation clients, in memory."""
+        return read_eval_clients(self.session.experiment.federation, self.eval_clients)
 
     @cached_property
-    def shown(self) -> Federation:
-        """The panel, in memory."""
-        return read_panel(self.federation, self.panel)
+    def resources(self) -> Resources:
+        """What the run takes: in its folder two states, and rows of all that take part.
 
-    @property
-    def _names(self) -> Any:
-        return self.panel.astype(np.int32)
-
-    @cached_property
-    def footprint(self) -> Footprint:
-        """Memory for the cohorts that are read at a time, and the panel, predicted from shapes."""
-        whole, _, algorithm, training, *_ = self.plan
-        sizes = np.sort(whole.train_sizes[: whole.seen])[-training.cohort :]
-        clients = 2 * training.cohort + len(self.panel)
-        panel = (int(own[self.panel].sum()) for own in (whole.train_sizes, whole.test_sizes))
-        rows = np.add((4 * int(sizes.sum()), 0), tuple(panel)).tolist()
-
-        def samples(total: int) -> Samples:
-            shapes = (total, *whole.train.x.shape[1:]), (total,), (clients + 1,)
-            types = whole.train.x.dtype, np.int32, np.int32
-            return Samples(*map(jax.ShapeDtypeStruct, shapes, types))
-
-        at_work = whole._replace(
-            train=samples(rows[0]), test=samples(rows[1]), seen=training.cohort
-        )
-        batch_size = int(np.max(training.batch_size))
-        return footprint(
-            at_work, self.plan.model, algorithm, batch_size, self._looks, self._rows, self._gathered
-        )
-
-    @property
-    def memory_settings(self) -> list[str]:
-        """What to lower where memory is short."""
-        return ["training.cohort, training.batch_size or the model's size", "panel (data.panel)"]
-
-    @property
-    def folder_bytes(self) -> int:
-        """Bytes that a run will take in its folder, if all that are asked take part.
-
-        Then M (1 − (1 − m/M)^T) clients have a row in the end, and those of a block have two.
+        If all that are sampled do, M (1 − (1 − m/M)^R) clients have a row in the end, and those of
+        a block have two.
         """
-        training, seen = self.training, self.spec.seen
-        taking_part = seen * (1 - (1 - training.cohort / seen) ** training.rounds)
-        rows = int(taking_part) + max(training.block, training.evaluate_every) * training.cohort
-        return self.least_folder_bytes + rows * (self._state_bytes[1] + 12 if self._keeps else 0)
-
-    @property
-    def least_folder_bytes(self) -> int:
-        """The same if nobody does."""
-        requirements = 8 * self.spec.seen if self._windows.requires else 0
-        return 2 * (self._state_bytes[0] + requirements) + self._measured_bytes
+        session, spec = self.session, self.session.spec
+        training, seen = session.experiment.training, session.spec.seen
+        server, row = state_bytes(session.state_shape(), 1, rows_needed(spec.cohort, seen))
+        known = 8 * seen if self._reader.needs_solo else 0
+        measured = results_bytes(
+            session.experiment, 1, self.eval_federation.clients, personal=False
+        )
+        least = 2 * (server + known) + measured
+        participants = seen * (1 - (1 - training.cohort / seen) ** training.rounds)
+        block = max(training.checkpoint_every, training.evaluate_every)
+        rows = int(participants) + block * training.cohort
+        most = least + rows * (row + 12 if self._has_states else 0)
+        layouts = (spec.layout, session.solo_spec.layout)
+        return Resources(lambda: session.footprint, layouts, (least, most), TO_LOWER)
 
     def describe(self) -> dict[str, Any]:
-        """Everything that a result depends on, as plain data."""
-        return {**super().describe(), "stream": {"panel": self._panel_size, "ask": self._ask}}
+        """Return everything that a result depends on, as plain data."""
+        return {**self.session.experiment.describe(), "streaming": self._settings}
 
     @contextmanager
-    def working_in(self, folder: Path, progress: Progress | None = None) -> Iterator[None]:
-        """Keep clients' memory in a folder, and read ahead, as long as the run goes on."""
+    def open(self, folder: Path, progress: Progress | None = None) -> Iterator[None]:
+        """Keep client states in a folder, and read ahead, as long as the run goes on."""
         self._progress = progress or (lambda *_: None)
         folder.mkdir(parents=True, exist_ok=True)
-        like = jax.tree.map(lambda a: np.zeros(a.shape, a.dtype), self._like)
-        self._store = ClientStore(folder / STORE, like, self.federation.seen)
+        like = jax.tree.map(lambda a: np.zeros(a.shape, a.dtype), self._client_state)
+        self._states = ClientStateFile(folder / STATE_FILE, like, self.session.spec.seen)
         try:
-            with self._windows.reading():
+            with self._reader.reading():
                 yield
         finally:
-            self._store.close()
+            self._states.close()
+
+    def requirements(self, solo: Solo) -> Thresholds:
+        """Derive the requirements from solo results, [1, P] each."""
+        return requirements(self.session, self.eval_federation, solo)
+
+    def prepare(
+        self, progress: Progress | None = None, solo_cache: SoloCache | None = None
+    ) -> Prepared:
+        """Let the evaluation clients train alone, and derive their requirements."""
+        return solo_requirements(
+            self.session, self.eval_federation, lambda: self._data,
+            self.eval_clients.astype(np.int32), progress, solo_cache,
+        )  # fmt: skip
 
     def start(self) -> State:
-        """State before the first round."""
+        """Return the state before the first round."""
         nobody = np.zeros(0, np.int32)
-        kept: Any = Kept(NO_ROWS, nobody, np.zeros(0, np.float32))
-        return super().start()._replace(memory=kept)
-
-    def state_shape(self) -> State:
-        """What a state has."""
-        kept: Any = Kept(Stored(0, 0, 0), 0, 0)
-        return super().state_shape()._replace(memory=kept)
-
-    def survey_shape(self) -> Any:
-        """What a block's survey has."""
-        return Survey(0, 0, 0)
+        records: Any = ClientRecords(NO_ROWS, nobody, np.zeros(0, np.float32))
+        return finite_start(self.session)._replace(client_states=records)
 
     def blocks(
         self, prepared: Prepared, state: State, done: int = 0
     ) -> Iterator[tuple[State, Block]]:
         """Train from the state after ``done`` blocks, giving state and results of each block."""
-        state, plans = self._take_up(state), block_plans(self.training)[done:]
-        rounds = self.training.rounds
-        coming = self._windows.ahead(plans[0][0][0]) if plans else None
-        for plan in plans:
-            looks, log, at = [], [], []
-            for begin, count in plan:
+        training = self.session.experiment.training
+        state, plan = self._take_up(state), schedule(training)[done:]
+        rounds = training.rounds
+        coming = self._reader.read_ahead(plan[0][0][0]) if plan else None
+        for periods in plan:
+            evaluations, log, at = [], [], []
+            for begin, count in periods:
                 if count == SKIP:
                     continue
                 for round_ in range(begin, begin + count):
-                    window = self._windows.learn(coming.result())  # type: ignore[union-attr]
-                    coming = self._windows.ahead(round_ + 1) if round_ + 1 < rounds else None
-                    state, *answers = self._round(round_, window, state)
-                    log.append(tuple(answers))
-                    self._progress("rounds", round_ + 1, rounds)
-                looks.append(self._look(prepared, state, begin + count))
+                    cohort = self._reader.learn(coming.result())  # type: ignore[union-attr]
+                    later = round_ + 1
+                    coming = self._reader.read_ahead(later) if later < rounds else None
+                    state, record, counts = self._round(round_, cohort, state)
+                    log.append((record, counts))
+                    self._progress("rounds", later, rounds)
+                evaluations.append(self._evaluate(prepared, state, begin + count))
                 at.append(begin + count)
-            yield state._replace(memory=self._kept()), self._packed(at, looks, log)
-            self._store.saved()
-
-    def _packed(self, at: list[int], looks: list[Evaluation], log: list[Any]) -> Block:
-        """A block's results, on the host."""
-        stack = partial(jax.tree.map, lambda *rows: np.stack([np.asarray(r) for r in rows], 1))
-        if not log:  # a first block may have no rounds
-            slots: Any = np.zeros((1, 0, self.training.cohort))
-            none = np.zeros((1, 0), np.int32)
-            no = slots.astype(bool)
-            asked = Asked(slots.astype(np.int32), no, no, slots.astype(np.float32))
-            return Block(np.array(at), stack(*looks), asked, Survey(none, none, none))
-        return Block(np.array(at), stack(*looks), *stack(*log))
+            yield state._replace(client_states=self._records()), self._block(at, evaluations, log)
+            self._states.saved()
 
     def history(self, prepared: Prepared, blocks: Iterable[Block], state: State) -> History:
-        """Put the blocks of a run together: what the panel saw, and the survey of all."""
-        blocks = [b._replace(asked=by_place(self.panel, b.asked)) for b in blocks]
-        whole = super().history(prepared, blocks, state)
-        counts = jax.tree.map(lambda *parts: np.concatenate(parts, 1), *(b.survey for b in blocks))
+        """Put the blocks of a run together: what evaluation clients saw, and counts of all."""
+        blocks = [b._replace(cohorts=by_slot(self.eval_clients, b.cohorts)) for b in blocks]
+        whole = collect_history(self.session, prepared, blocks, state)
+        counts = jax.tree.map(lambda *parts: np.concatenate(parts, 1), *(b.counts for b in blocks))
         return whole._replace(
-            is_seen=self.shown.is_seen, lies=whole.lies[:, self.panel], survey=counts
+            is_seen=self.eval_federation.is_seen,
+            is_byzantine=whole.is_byzantine[:, self.eval_clients],
+            counts=counts,
         )
+
+    def like(self, blocks: int) -> Snapshot:
+        """Return the structure of a snapshot after so many blocks."""
+        records: Any = ClientRecords(StoredRows(0, 0, 0), 0, 0)
+        state = self.session.state_shape()._replace(client_states=records)
+        return snapshot_like(state, blocks, personal=False, counts=RoundCounts(0, 0, 0))
+
+    @cached_property
+    def _data(self) -> Data:
+        """The samples of the evaluation clients, on every device."""
+        return put_data(self.session, self.eval_federation)
+
+    def _block(self, at: list[int], evaluations: list[Evaluation], log: list[Any]) -> Block:
+        """Put a block's results together, on the host."""
+        stack = partial(jax.tree.map, lambda *rows: np.stack([np.asarray(r) for r in rows], 1))
+        if not log:  # a first block may have no rounds
+            slots: Any = np.zeros((1, 0, self.session.spec.cohort))
+            none, no = np.zeros((1, 0), np.int32), slots.astype(bool)
+            empty = CohortRecord(slots.astype(np.int32), no, no, slots.astype(np.float32))
+            counts = RoundCounts(none, none, none)
+            return Block(np.array(at), stack(*evaluations), empty, counts)
+        return Block(np.array(at), stack(*evaluations), *stack(*log))
 
     def _take_up(self, state: State) -> State:
         """Go on from what is known of clients; the rest as the program returns it."""
-        kept: Any = state.memory
-        self._store.restore(kept.rows)
-        self._windows.remember(kept.client, kept.requirement)
+        records: Any = state.client_states
+        self._states.restore(records.rows)
+        self._reader.restore(records.client_ids, records.requirement)
         # Laid out as the program returns it, or the second round would compile the program anew.
-        where = jax.sharding.NamedSharding(self.spec.layout.mesh, jax.sharding.PartitionSpec(SWEEP))
-        return jax.device_put(state._replace(memory=_NO_MEMORY), where)
+        return self.session.spread(state._replace(client_states=_ON_DISK))
 
-    def _kept(self) -> Any:
-        return Kept(self._store.save(), *self._windows.remembered())
+    def _records(self) -> Any:
+        return ClientRecords(self._states.save(), *self._reader.save())
 
-    def _round(self, round_: int, window: Window, state: State) -> tuple[State, Asked, Survey]:
-        """Gather a cohort, train it from the state so far, and keep what its clients keep."""
-        gathered = gather(self, self._windows, int(self._ask or 0), round_, window, state)
-        window, clients = gathered.window, gathered.window.clients
+    def _round(
+        self, round_: int, cohort: CohortData, state: State
+    ) -> tuple[State, CohortRecord, RoundCounts]:
+        """Select a cohort, train it from the state so far, and keep what its clients keep."""
+        session = self.session
+        selected = self._selection.select(round_, cohort, state)
+        cohort, client_ids = selected.cohort, selected.cohort.client_ids
         params = jax.tree.map(lambda a: a[0], state.server.params)
-        rows = self._store.read(clients, self._fresh(params)) if self._keeps else ()
-        # Every client of the cohort has a row, its place.
-        held = Memory(np.arange(1, len(clients) + 1), np.int32(len(clients)), rows)  # type: ignore[arg-type]
-        memory = jax.tree.map(lambda a: np.asarray(a)[None], held)
-        state, asked = run_cohort(
-            self.spec, window.data, clients.astype(np.int32),
-            (self.numbers, window.requirement, self.lies, state._replace(memory=memory)),
-            np.int32(round_), gathered.sampled, gathered.losses,
+        rows = self._states.read(client_ids, self._init_client(params)) if self._has_states else ()
+        # Every client of the cohort has a row, its slot.
+        slots: Any = np.arange(1, len(client_ids) + 1)
+        used: Any = np.int32(len(client_ids))
+        states = jax.tree.map(lambda a: np.asarray(a)[None], ClientStates(slots, used, rows))
+        sweep = Sweep(
+            session.hparams, cohort.requirement, session.is_byzantine,
+            state._replace(client_states=states),
         )  # fmt: skip
-        if self._keeps:
-            took_part = np.asarray(asked.took_part[0])
-            kept = jax.tree.map(lambda a: np.asarray(a[0])[took_part], state.memory.rows)
-            self._store.write(clients[took_part], kept)
-        return state._replace(memory=_NO_MEMORY), asked, survey(self, round_, gathered, asked)
+        state, record = run_cohort(
+            session.spec, cohort.data, client_ids.astype(np.int32), sweep, np.int32(round_),
+            selected.sampled, selected.losses,
+        )  # fmt: skip
+        if self._has_states:
+            participated = np.asarray(record.participated[0])
+            renewed = jax.tree.map(
+                lambda a: np.asarray(a[0])[participated], state.client_states.rows
+            )
+            self._states.write(client_ids[participated], renewed)
+        counts = self._selection.count(round_, selected, record)
+        return state._replace(client_states=_ON_DISK), record, counts
 
-    def _look(self, prepared: Prepared, state: State, done: int) -> Evaluation:
-        sweep = self.numbers, prepared.thresholds.train, self.lies, state
-        return look(self.spec, self._data, self._names, sweep, np.int32(done))
+    def _evaluate(self, prepared: Prepared, state: State, done: int) -> Evaluation:
+        session = self.session
+        sweep = Sweep(session.hparams, prepared.thresholds.train, session.is_byzantine, state)
+        client_ids = self.eval_clients.astype(np.int32)
+        return evaluate_clients(session.spec, self._data, client_ids, sweep, np.int32(done))
 
 
-def all_asked(blocks: Iterable[Block]) -> Asked:
-    """Who was asked to train in each round, by number, [1, T, m] each."""
-    return jax.tree.map(lambda *parts: np.concatenate(parts, 1), *(b.asked for b in blocks))
+def _largest_in_memory(
+    whole: Federation, cohort: int, eval_clients: NDArray[np.int64]
+) -> Federation:
+    """Return shapes of the largest cohorts read at a time, and of the evaluation clients."""
+    largest = int(np.sort(whole.train_sizes[: whole.seen])[-cohort:].sum())
+    clients = 2 * cohort + len(eval_clients)
+
+    def samples(total: int) -> Samples:
+        shapes = (total, *whole.train.x.shape[1:]), (total,), (clients + 1,)
+        types = whole.train.x.dtype, np.int32, np.int32
+        return Samples(*map(jax.ShapeDtypeStruct, shapes, types))
+
+    sizes = (whole.train_sizes, whole.test_sizes)
+    train_rows, test_rows = (int(rows[eval_clients].sum()) for rows in sizes)
+    return whole._replace(
+        train=samples(4 * largest + train_rows), test=samples(test_rows), seen=cohort
+    )
 
 
-_NO_MEMORY: Any = ()
-"""Between rounds it is on disk."""
+_ON_DISK: Any = ()
+"""Client states between rounds."""

@@ -1,4 +1,4 @@
-"""What an experiment of the theory shows: a sentence, a table, numbers and a figure."""
+"""What a part of the theory shows: a sentence, a table, numbers and a figure."""
 
 import csv
 from collections.abc import Callable, Mapping, Sequence
@@ -14,13 +14,13 @@ SIZE = (8, 3.8)
 
 
 class Finding(NamedTuple):
-    """A result.
+    """What a part of the theory shows.
 
     Attributes:
-        name: Of its files.
+        name: Its files' names.
         sentence: What it shows, in one sentence.
-        headings: Of the table.
-        rows: Of the table, as people read it.
+        headings: The table's headings.
+        rows: The table's rows, as people read them.
         columns: The numbers behind it, one name and one sequence each, all of one length.
         draw: Draws it into a figure.
     """

@@ -12,8 +12,8 @@ from maxfl.paper.theory.mean_estimation import (
     Draws,
     Floats,
     Models,
-    apart,
     at_mean,
+    distances,
     draw,
     gm_appeal,
     settle,
@@ -29,7 +29,7 @@ CASES = {
 """θ_k of the three cases."""
 
 
-class Case(NamedTuple):
+class CaseAppeal(NamedTuple):
     """Both methods' mean GM-Appeal in one case."""
 
     fedavg: float
@@ -37,7 +37,7 @@ class Case(NamedTuple):
 
 
 def global_minimum(draws: Draws) -> Models:
-    """MaxFL's best model for every draw: the lowest of the minima nearest to each client.
+    """Find MaxFL's best model for every draw: the lowest of the minima nearest to each client.
 
     Minima far from all other clients are alike to the last bit; then the smallest mean has it.
     """
@@ -50,7 +50,7 @@ def global_minimum(draws: Draws) -> Models:
     found = [
         settle(SIGMOID, draws, order[:, k], low[:, k], high[:, k]) for k in range(means.shape[1])
     ]
-    heights = [value(SIGMOID, apart(draws, m), np.zeros(len(means))) for m in found]
+    heights = [value(SIGMOID, distances(draws, m), np.zeros(len(means))) for m in found]
     best = np.argmin(heights, axis=0)
     row = np.arange(len(means))
     return Models(
@@ -59,26 +59,26 @@ def global_minimum(draws: Draws) -> Models:
     )
 
 
-def solve(true: tuple[float, ...], variance: float, draws: int, seed: int) -> Case:
+def solve(true: tuple[float, ...], variance: float, draws: int, seed: int) -> CaseAppeal:
     """Draw a case, and let both methods solve it."""
     problem = draw(np.array(true), variance, draws, np.random.default_rng(seed))
     fedavg, maxfl = (gm_appeal(problem, w) for w in (at_mean(problem), global_minimum(problem)))
-    return Case(float(fedavg.mean()), float(maxfl.mean()))
+    return CaseAppeal(float(fedavg.mean()), float(maxfl.mean()))
 
 
 def _around(means: Floats) -> Floats:
-    """Models to draw the objective at."""
+    """Return models to draw the objective at."""
     return np.linspace(means.min() - 3, means.max() + 3, 801)
 
 
 def _best(means: Floats) -> float:
-    """The drawn model with the lowest objective."""
+    """Return the drawn model with the lowest objective."""
     w = _around(means)
     return float(w[np.argmin(value(SIGMOID, means, w))])
 
 
 def three_clients(variance: float = 1.0, draws: int = 2_000, seed: int = 0) -> Finding:
-    """MaxFL averages those that are alike, and picks a side where they are not."""
+    """Show that MaxFL averages those that are alike, and picks a side where they are not."""
     cases = {name: solve(true, variance, draws, seed) for name, true in CASES.items()}
 
     def paint(figure: Figure) -> None:
@@ -107,15 +107,13 @@ def three_clients(variance: float = 1.0, draws: int = 2_000, seed: int = 0) -> F
 
 
 def _paint_case(axis: Axes, means: Floats) -> None:
-    """MaxFL's objective if the estimates were exact, with both methods' models on it."""
+    """Draw MaxFL's objective if the estimates were exact, with both methods' models on it."""
     w = _around(means)
     axis.plot(w, value(SIGMOID, means, w), color=COLOURS[1], lw=2)
     # A large ring and a small square: where they coincide, both are seen.
-    models = (
-        ("MaxFL", _best(means), "o", 10, COLOURS[1]),
-        ("FedAvg", means.mean(), "s", 5, COLOURS[0]),
-    )
-    for name, model, shape, size, colour in models:
+    models = {"MaxFL": _best(means), "FedAvg": means.mean()}
+    marks = (("o", 10, COLOURS[1]), ("s", 5, COLOURS[0]))
+    for (name, model), (shape, size, colour) in zip(models.items(), marks, strict=True):
         height = value(SIGMOID, means, np.array([model]))
         label = f"{name}: {round(model, 1) + 0.0:.1f}"  # + 0.0: no −0.0
         axis.plot(model, height, shape, ms=size, mfc="none", mec=colour, mew=2, ls="", label=label)

@@ -27,16 +27,16 @@ from maxfl.utils.errors import check_number
 
 POINTS = np.linspace(0, 20, 41)
 """γ_G², as in the paper."""
-SHOWN = [int(np.argmin(abs(POINTS - x))) for x in (0, 1, 2, 5, 10, 20)]
-"""Points that the tables show."""
-APART = (0.5, 1.0, 2.0, 3.0)
+TABLE_POINTS = [int(np.argmin(abs(POINTS - x))) for x in (0, 1, 2, 5, 10, 20)]
+"""Indices of the points that the tables show."""
+HALVES = (0.5, 1.0, 2.0, 3.0)
 """Half distances of the empirical means whose landscapes are drawn."""
 
 
 def appeal_curves(
     surrogates: Sequence[Surrogate], variance: float, draws: int, seed: int
 ) -> dict[str, Floats]:
-    """Mean GM-Appeal at every γ_G², of FedAvg's model and of a local minimum of each surrogate."""
+    """Compute mean GM-Appeal at every γ_G²: FedAvg's model, a local minimum of each surrogate."""
     curves: dict[str, list[float]] = {
         name: [] for name in ("FedAvg", *(s.name for s in surrogates))
     }
@@ -53,7 +53,7 @@ def appeal_curves(
 
 
 def mean_estimation(variance: float = 1.0, draws: int = 10_000, seed: int = 0) -> Finding:
-    """FedAvg's appeal falls exponentially with heterogeneity, MaxFL's does not; fig:mean."""
+    """Show that FedAvg's appeal falls with heterogeneity and MaxFL's does not; fig:mean."""
     curves = appeal_curves((RELU, SIGMOID), variance, draws, seed)
     above, below = upper_bound(POINTS, variance), lower_bound(variance)
     sample = np.linspace(-5, 5, len(POINTS))
@@ -79,24 +79,24 @@ def mean_estimation(variance: float = 1.0, draws: int = 10_000, seed: int = 0) -
         [
             (f"{POINTS[i]:g}", *(f"{curves[n][i]:.3f}" for n in named.values()),
              f"{min(above[i], 1):.3f}", f"{below:.3f}")
-            for i in SHOWN
+            for i in TABLE_POINTS
         ],
         {"heterogeneity": list(POINTS), **{k: list(curves[n]) for k, n in named.items()},
          "upper_bound": list(above), "lower_bound": [below] * len(POINTS), "w": list(sample),
-         **{f"objective, half distance {h:g}": list(_landscape(h, sample)) for h in APART}},
+         **{f"objective, half distance {h:g}": list(_landscape(h, sample)) for h in HALVES}},
         paint,
     )  # fmt: skip
 
 
 def _landscape(half: float, w: Floats) -> Floats:
-    """MaxFL's objective with the two empirical means at −half and half."""
+    """Compute MaxFL's objective with the two empirical means at −half and half."""
     return value(SIGMOID, np.array([-half, half]), w)
 
 
 def _landscapes(axis: Axes) -> None:
-    """MaxFL's objective for growing distance of the two empirical means."""
+    """Draw MaxFL's objective for growing distance of the two empirical means."""
     w = np.linspace(-5, 5, 401)
-    for i, half in enumerate(APART):
+    for i, half in enumerate(HALVES):
         axis.plot(w, _landscape(half, w), color=COLOURS[i], ls=DASHES[i], lw=1.8,
                   label=f"γ̂ = {half:g}")  # fmt: skip
     axis.set(xlabel="w (clients at −γ̂ and γ̂)", ylabel="MaxFL's objective", title="(b)")
@@ -104,7 +104,7 @@ def _landscapes(axis: Axes) -> None:
 
 
 def surrogates(variance: float = 1.0, draws: int = 10_000, seed: int = 0) -> Finding:
-    """Convex surrogates do what FedAvg does; only the sigmoid keeps somebody."""
+    """Show that convex surrogates do what FedAvg does; only the sigmoid keeps somebody."""
     curves = appeal_curves(SURROGATES, variance, draws, seed)
 
     def paint(figure: Figure) -> None:
@@ -124,14 +124,14 @@ def surrogates(variance: float = 1.0, draws: int = 10_000, seed: int = 0) -> Fin
         f"which is not convex, keeps {curves[SIGMOID.name][-1]:.1%} where they keep "
         f"{curves['FedAvg'][-1]:.1%}.",
         ("γ_G²", *curves),
-        [(f"{POINTS[i]:g}", *(f"{v[i]:.3f}" for v in curves.values())) for i in SHOWN],
+        [(f"{POINTS[i]:g}", *(f"{v[i]:.3f}" for v in curves.values())) for i in TABLE_POINTS],
         {"heterogeneity": list(POINTS), **{name: list(v) for name, v in curves.items()}},
         paint,
     )
 
 
 def learning_rate(half_distance: float = 2.0) -> Finding:
-    """The step 1/L̃ that MaxFL's flat regions allow, over w; fig:lrtheo.
+    """Compute the step 1/L̃ that MaxFL's flat regions allow, over w; fig:lrtheo.
 
     L̃ = L_s (Σ q_k + ε)/M, and here M = L_s = 2, so the step is 1/(Σ q_k + ε). A square has no
     L_c, from which the paper gets ε; so some are drawn.

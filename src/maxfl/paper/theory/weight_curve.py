@@ -12,7 +12,7 @@ from maxfl.utils.errors import InputError, check_number
 
 
 def weight_curve(temperatures: Sequence[float] = (1.0, 0.3)) -> Finding:
-    """Clients that are nearly won count most."""
+    """Show that clients that are nearly won count most."""
     check_number("temperatures", np.asarray(temperatures), above=0)
     gap = np.linspace(-6, 6, 241)
     if len(set(temperatures)) < len(temperatures):

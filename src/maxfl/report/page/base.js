@@ -23,7 +23,7 @@ function make(parent, name, text, attributes) {
 }
 const colour = (i) => D.colours[i % D.colours.length];
 const mean = (values) => values.reduce((a, b) => a + b, 0) / values.length;
-function deviation(values) {
+function std(values) {
   if (values.length < 2) return 0;
   const m = mean(values);
   return Math.sqrt(values.reduce((s, v) => s + (v - m) * (v - m), 0) / (values.length - 1));

@@ -19,15 +19,15 @@ async function unpack(run) {
     }
     return found;
   };
-  const own = { E, K, flags: whole.subarray(0, size), gap: gap(size), held: gap(3 * size) };
-  unpacked.set(run, own);
-  return own;
+  const trace = { E, K, flags: whole.subarray(0, size), gap: gap(size), held: gap(3 * size) };
+  unpacked.set(run, trace);
+  return trace;
 }
-const MET = 1, WILLING = 2, ASKED = 4, JOINED = 8;
-const flag = (own, k, e, bit) => (own.flags[k * own.E + e] & bit) !== 0;
+const SATISFIED = 1, WILLING = 2, SAMPLED = 4, PARTICIPATED = 8;
+const flag = (trace, k, e, bit) => (trace.flags[k * trace.E + e] & bit) !== 0;
 
 // ---- heat map ------------------------------------------------------------------------------
-const JOINING = [["not asked", "#ffffff"], ["asked, declined", "#f2b56b"], ["asked, took part", "#08306b"]];
+const COHORT_STATES = [["not sampled", "#ffffff"], ["sampled, declined", "#f2b56b"], ["sampled, participated", "#08306b"]];
 const rgb = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
 let heat = null;
 function orderOf(run) {
@@ -37,34 +37,34 @@ function orderOf(run) {
   if (by === "requirement") return index.sort((a, b) => (run.requirement[a] ?? 99) - (run.requirement[b] ?? 99) || a - b);
   return index;
 }
-function heatmap(own, run) {
+function heatmap(trace, run) {
   const order = orderOf(run), layer = $("layer").value, canvas = $("heat");
-  const image = document.createElement("canvas"); image.width = own.E; image.height = own.K;
-  const context = image.getContext("2d"), pixels = context.createImageData(own.E, own.K);
-  const palette = layer === "state" ? D.states.map(rgb) : JOINING.map((j) => rgb(j[1]));
+  const image = document.createElement("canvas"); image.width = trace.E; image.height = trace.K;
+  const context = image.getContext("2d"), pixels = context.createImageData(trace.E, trace.K);
+  const palette = layer === "state" ? D.states.map(rgb) : COHORT_STATES.map((j) => rgb(j[1]));
   order.forEach((k, row) => {
-    for (let e = 0; e < own.E; e++) {
-      const f = own.flags[k * own.E + e];
-      const kind = layer === "state" ? (f & MET ? 0 : 2) + (f & WILLING ? 0 : 1) : f & JOINED ? 2 : f & ASKED ? 1 : 0;
-      const at = 4 * (row * own.E + e); [pixels.data[at], pixels.data[at + 1], pixels.data[at + 2]] = palette[kind]; pixels.data[at + 3] = 255;
+    for (let e = 0; e < trace.E; e++) {
+      const f = trace.flags[k * trace.E + e];
+      const kind = layer === "state" ? (f & SATISFIED ? 0 : 2) + (f & WILLING ? 0 : 1) : f & PARTICIPATED ? 2 : f & SAMPLED ? 1 : 0;
+      const at = 4 * (row * trace.E + e); [pixels.data[at], pixels.data[at + 1], pixels.data[at + 2]] = palette[kind]; pixels.data[at + 3] = 255;
     }
   });
   context.putImageData(pixels, 0, 0);
-  heat = { image, order, own, run };
+  heat = { image, order, trace, run };
   const place = $("heat-legend"); place.textContent = "";
-  const entries = layer === "state" ? D.stateNames.map((name, i) => [name, D.states[i]]) : JOINING;
+  const entries = layer === "state" ? D.stateNames.map((name, i) => [name, D.states[i]]) : COHORT_STATES;
   for (const [name, hex] of entries) { const s = make(place, "span"); make(s, "i", "", { class: "swatch", style: `background:${hex}` }); make(s, "span", name); }
-  if (layer === "state") make(place, "span", "• asked (where there is room)");
-  const labels = $("heat-rounds"), every = Math.ceil(own.E / 8); labels.textContent = "";
-  run.rounds.forEach((r, e) => { if (e % every === 0) make(labels, "span", r, { style: `left:${(100 * (e + .5) / own.E).toFixed(2)}%` }); });
-  const tall = Math.max(140, Math.min(460, own.K * 4)), ratio = window.devicePixelRatio || 1;
+  if (layer === "state") make(place, "span", "• sampled (where there is room)");
+  const labels = $("heat-rounds"), every = Math.ceil(trace.E / 8); labels.textContent = "";
+  run.rounds.forEach((r, e) => { if (e % every === 0) make(labels, "span", r, { style: `left:${(100 * (e + .5) / trace.E).toFixed(2)}%` }); });
+  const tall = Math.max(140, Math.min(460, trace.K * 4)), ratio = window.devicePixelRatio || 1;
   canvas.style.height = `${tall}px`; canvas.width = Math.round(canvas.clientWidth * ratio); canvas.height = Math.round(tall * ratio);
   paintHeat();
 }
 function paintHeat() {
   if (!heat) return;
-  const canvas = $("heat"), context = canvas.getContext("2d"), { image, own, order, run } = heat;
-  const w = canvas.width / own.E, h = canvas.height / own.K;
+  const canvas = $("heat"), context = canvas.getContext("2d"), { image, trace, order, run } = heat;
+  const w = canvas.width / trace.E, h = canvas.height / trace.K;
   context.imageSmoothingEnabled = h < 1 || w < 1;
   context.drawImage(image, 0, 0, canvas.width, canvas.height);
   const unseen = order.findIndex((k) => !run.seen[k]);
@@ -80,9 +80,9 @@ function paintHeat() {
   context.strokeStyle = "#fff"; context.lineWidth = 1; context.strokeRect(state.at * w - 1, 0, w + 2, canvas.height);
   if ($("layer").value === "state" && w >= 4 && h >= 3) {  // dots where there is room for them
     order.forEach((k, row) => {
-      for (let e = 0; e < own.E; e++) {
-        if (!flag(own, k, e, ASKED)) continue;
-        context.fillStyle = flag(own, k, e, MET) ? "#ffffff" : "#000000";
+      for (let e = 0; e < trace.E; e++) {
+        if (!flag(trace, k, e, SAMPLED)) continue;
+        context.fillStyle = flag(trace, k, e, SATISFIED) ? "#ffffff" : "#000000";
         context.beginPath(); context.arc((e + .5) * w, (row + .5) * h, Math.min(w, h, 8) / 3.2, 0, 7); context.fill();
       }
     });
@@ -93,16 +93,16 @@ function paintHeat() {
   }
 }
 function pointAt(event) {
-  const rect = $("heat").getBoundingClientRect(), own = heat.own;
-  const e = Math.max(0, Math.min(own.E - 1, Math.floor((event.clientX - rect.left) / rect.width * own.E)));
-  const row = Math.max(0, Math.min(own.K - 1, Math.floor((event.clientY - rect.top) / rect.height * own.K)));
+  const rect = $("heat").getBoundingClientRect(), trace = heat.trace;
+  const e = Math.max(0, Math.min(trace.E - 1, Math.floor((event.clientX - rect.left) / rect.width * trace.E)));
+  const row = Math.max(0, Math.min(trace.K - 1, Math.floor((event.clientY - rect.top) / rect.height * trace.K)));
   return [e, heat.order[row]];
 }
-function tell(e, k) {
-  const { own, run } = heat, met = flag(own, k, e, MET), gap = own.held[k * own.E + e];
-  const asked = flag(own, k, e, JOINED) ? ", was asked and took part" : flag(own, k, e, ASKED) ? ", was asked and declined" : "";
-  return `Client ${run.names[k]}${run.seen[k] ? "" : " (unseen)"}${run.flipped.includes(k) ? ", with contradicting labels" : ""}, round ${run.rounds[e]}: requirement ${met ? "met" : "not met"} ` +
-    `(held-out gap about ${signed(gap, 2)}), ${flag(own, k, e, WILLING) ? "willing" : "not willing"}${asked}; ${run.samples[k]} training samples.`;
+function describe(e, k) {
+  const { trace, run } = heat, satisfied = flag(trace, k, e, SATISFIED), gap = trace.held[k * trace.E + e];
+  const sampled = flag(trace, k, e, PARTICIPATED) ? ", was sampled and participated" : flag(trace, k, e, SAMPLED) ? ", was sampled and declined" : "";
+  return `Client ${run.names[k]}${run.seen[k] ? "" : " (unseen)"}${run.flipped.includes(k) ? ", with contradicting labels" : ""}, round ${run.rounds[e]}: ${satisfied ? "satisfied" : "not satisfied"} ` +
+    `(held-out gap about ${signed(gap, 2)}), ${flag(trace, k, e, WILLING) ? "willing" : "not willing"}${sampled}; ${run.samples[k]} training samples.`;
 }
 
 // ---- weights and gaps ----------------------------------------------------------------------
@@ -113,73 +113,73 @@ function rangeOf(values) {  // nearly all values, and a little on either side of
   return [Math.max(-12, Math.min(-1, at(.01))), Math.min(12, Math.max(1, at(.99)))];
 }
 const within = (value, [low, high]) => Math.max(low, Math.min(high, value));
-function weightChart(own, run) {
+function weightChart(trace, run) {
   const method = theCase().methods[run.method];
-  const range = rangeOf(own.gap);
+  const range = rangeOf(trace.gap);
   const f = frame($("chart-weights"), { x: range, y: [0, .26], xLabel: "gap on training data, F(w) − ρ", label: "weight over gap" });
   draw(f.svg, "line", { x1: f.x(0), x2: f.x(0), y1: f.top, y2: f.height - f.bottom, stroke: "#56616e", "stroke-dasharray": "2 3" });
-  draw(f.svg, "text", { x: f.x(0) - 6, y: f.top - 8, "text-anchor": "end" }, "met");
-  draw(f.svg, "text", { x: f.x(0) + 6, y: f.top - 8 }, "not met");
+  draw(f.svg, "text", { x: f.x(0) - 6, y: f.top - 8, "text-anchor": "end" }, "satisfied");
+  draw(f.svg, "text", { x: f.x(0) + 6, y: f.top - 8 }, "not satisfied");
   const line = draw(f.svg, "path", { fill: "none", stroke: "#56616e", "stroke-width": 1.4 });
   const dots = [];
-  for (let k = 0; k < own.K; k++) {
+  for (let k = 0; k < trace.K; k++) {
     if (!run.seen[k]) continue;
     const dot = draw(f.svg, "circle", { r: 4.5, "stroke-width": 1.4, class: "client", "data-client": k });
     draw(dot, "title", {}, `client ${run.names[k]}`);
     dot.addEventListener("click", () => choose(k));
     dots.push([k, dot]);
   }
-  weights = { f, line, dots, range, own, run };
+  weights = { f, line, dots, range, trace, run };
   $("weights-title").textContent = "Weight q over the gap, seen clients";
   $("weights-hint").textContent = (method.weighted ? "The weight that clients report to the server. " : `${method.name} does not use this weight; it is what MaxFL would give. `) +
-    "Place and weight are by training data; filled: requirement met on held-out data, hollow: not met. Clients beyond an edge are shown at it.";
+    "Place and weight are by training data; filled: satisfied on held-out data, hollow: not satisfied. Clients beyond an edge are shown at it.";
 }
 function moveClients() {
-  const { f, line, dots, range, own, run } = weights, T = run.temperature[state.at];
+  const { f, line, dots, range, trace, run } = weights, T = run.temperature[state.at];
   let path = "M";
   for (let i = 0; i <= 240; i++) { const g = range[0] + (range[1] - range[0]) * i / 240; path += `${i ? "L" : ""}${f.x(g).toFixed(1)} ${f.y(weight(g, T)).toFixed(1)}`; }
   line.setAttribute("d", path);
   for (const [k, dot] of dots) {
-    const gap = within(own.gap[k * own.E + state.at], range), met = flag(own, k, state.at, MET);
+    const gap = within(trace.gap[k * trace.E + state.at], range), satisfied = flag(trace, k, state.at, SATISFIED);
     dot.setAttribute("cx", f.x(gap).toFixed(1)); dot.setAttribute("cy", f.y(weight(gap, T)).toFixed(1));
-    dot.setAttribute("fill", met ? "#08306b" : "#ffffff"); dot.setAttribute("fill-opacity", met ? .75 : .4);
-    dot.setAttribute("stroke", k === state.chosen ? "#e69f00" : met ? "#08306b" : "#b5561b"); dot.setAttribute("stroke-width", k === state.chosen ? 4 : 1.4);
+    dot.setAttribute("fill", satisfied ? "#08306b" : "#ffffff"); dot.setAttribute("fill-opacity", satisfied ? .75 : .4);
+    dot.setAttribute("stroke", k === state.chosen ? "#e69f00" : satisfied ? "#08306b" : "#b5561b"); dot.setAttribute("stroke-width", k === state.chosen ? 4 : 1.4);
   }
 }
 function gapChart() {
   // Bins that end at 0, so that none holds clients of both kinds.
-  const { own, run } = weights, [low, high] = rangeOf(own.held), step = (high - low) / 24;
+  const { trace, run } = weights, [low, high] = rangeOf(trace.held), step = (high - low) / 24;
   const first = Math.ceil(-low / step), bins = first + Math.ceil(high / step), counts = new Array(bins).fill(0);
-  for (let k = 0; k < own.K; k++) {
-    if (!run.seen[k] || run.liars.includes(k)) continue;
-    const bin = Math.floor(own.held[k * own.E + state.at] / step), met = flag(own, k, state.at, MET);
-    counts[met ? within(first + bin, [0, first - 1]) : within(first + bin, [first, bins - 1])]++;
+  for (let k = 0; k < trace.K; k++) {
+    if (!run.seen[k] || run.byzantine.includes(k)) continue;
+    const bin = Math.floor(trace.held[k * trace.E + state.at] / step), satisfied = flag(trace, k, state.at, SATISFIED);
+    counts[satisfied ? within(first + bin, [0, first - 1]) : within(first + bin, [first, bins - 1])]++;
   }
   const most = Math.max(5, ...counts);
   const f = frame($("chart-gaps"), { x: [-first * step, (bins - first) * step], y: [0, most], xLabel: "gap on held-out data", label: "clients by gap" });
   const pattern = draw(draw(f.svg, "defs"), "pattern", { id: "hatch", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" });
   draw(pattern, "rect", { width: 6, height: 6, fill: "#fdf1e0" }); draw(pattern, "line", { x1: 0, x2: 0, y1: 0, y2: 6, stroke: "#b5561b", "stroke-width": 3 });
   counts.forEach((count, i) => {
-    const from = f.x((i - first) * step), to = f.x((i + 1 - first) * step), met = i < first;
+    const from = f.x((i - first) * step), to = f.x((i + 1 - first) * step), satisfied = i < first;
     if (count) draw(draw(f.svg, "rect", { x: from + .5, width: to - from - 1, y: f.y(count), height: f.height - f.bottom - f.y(count),
-      fill: met ? "#08306b" : "url(#hatch)", stroke: met ? "none" : "#b5561b" }), "title", {}, `${count} clients`);
+      fill: satisfied ? "#08306b" : "url(#hatch)", stroke: satisfied ? "none" : "#b5561b" }), "title", {}, `${count} clients`);
   });
   draw(f.svg, "line", { x1: f.x(0), x2: f.x(0), y1: f.top, y2: f.height - f.bottom, stroke: "#1c2530", "stroke-dasharray": "2 3" });
   draw(f.svg, "text", { x: f.left - 36, y: f.top - 10 }, "clients");
 }
 function atRound() {
-  const { own, run } = weights; let met = 0, willing = 0, count = 0;
-  for (let k = 0; k < own.K; k++) {
-    if (!run.seen[k] || run.liars.includes(k)) continue;
-    count++; met += flag(own, k, state.at, MET); willing += flag(own, k, state.at, WILLING);
+  const { trace, run } = weights; let satisfied = 0, willing = 0, count = 0;
+  for (let k = 0; k < trace.K; k++) {
+    if (!run.seen[k] || run.byzantine.includes(k)) continue;
+    count++; satisfied += flag(trace, k, state.at, SATISFIED); willing += flag(trace, k, state.at, WILLING);
   }
   moveClients(); gapChart(); paintHeat();
   $("round-shown").textContent = run.rounds[state.at];
   $("round").value = state.at; $("round").setAttribute("aria-valuetext", `round ${run.rounds[state.at]}`);
-  $("round-readout").textContent = `After round ${run.rounds[state.at]}: the model meets the requirement of ${met} of ${count} seen clients; ${willing} would take part in the next round.`;
+  $("round-readout").textContent = `After round ${run.rounds[state.at]}: the model satisfies ${satisfied} of ${count} seen clients; ${willing} would participate in the next round.`;
 }
 function choose(k) {
   state.chosen = state.chosen === k ? null : k;
-  if (state.chosen !== null) $("heat-readout").textContent = tell(state.at, k);
+  if (state.chosen !== null) $("heat-readout").textContent = describe(state.at, k);
   atRound(); markRows(); partition();
 }

@@ -2,31 +2,31 @@
 function curve(id, metric, percent) {
   const place = $(id);
   const found = theCase().curves.find((c) => c.metric === metric && c.clients === state.group);
-  if (!found) { place.textContent = ""; make(place, "p", `These runs do not say it of ${state.group} clients.`, { class: "empty" }); return; }
+  if (!found) { place.textContent = ""; make(place, "p", `These runs do not have it for ${state.group} clients.`, { class: "empty" }); return; }
   const last = Math.max(...found.lines.map((l) => l.rounds[l.rounds.length - 1]));
   const format = percent ? (v) => `${Math.round(v * 100)} %` : short;
   const f = frame(place, { x: [0, last || 1], y: [0, 1], xLabel: "communication rounds", label: `${metric} over rounds`, format });
-  if (theCase().start) {
-    draw(f.svg, "line", { x1: f.x(theCase().start), x2: f.x(theCase().start), y1: f.top, y2: f.height - f.bottom, stroke: "#56616e", "stroke-dasharray": "2 3" });
-    const late = theCase().start > last / 2;
-    draw(f.svg, "text", { x: f.x(theCase().start) + (late ? -4 : 4), y: f.top + 10, "text-anchor": late ? "end" : "start" }, "clients may leave from here");
+  if (theCase().startRound) {
+    draw(f.svg, "line", { x1: f.x(theCase().startRound), x2: f.x(theCase().startRound), y1: f.top, y2: f.height - f.bottom, stroke: "#56616e", "stroke-dasharray": "2 3" });
+    const late = theCase().startRound > last / 2;
+    draw(f.svg, "text", { x: f.x(theCase().startRound) + (late ? -4 : 4), y: f.top + 10, "text-anchor": late ? "end" : "start" }, "clients may leave from here");
   }
   const lines = found.lines.map((line) => {
     const columns = line.rounds.map((_, e) => line.values.map((s) => s[e]));
     const known = (of) => (c) => (c.includes(null) ? null : of(c));
-    return { ...line, mean: columns.map(known(mean)), spread: columns.map(known(deviation)) };
+    return { ...line, mean: columns.map(known(mean)), spread: columns.map(known(std)) };
   });
   for (const line of lines) {
-    const there = line.rounds.map((r, e) => [r, line.mean[e], line.spread[e]]).filter((p) => p[1] !== null);
+    const points = line.rounds.map((r, e) => [r, line.mean[e], line.spread[e]]).filter((p) => p[1] !== null);
     if (line.values.length > 1) {
       const clip = (v) => Math.min(1, Math.max(0, v));
-      const up = there.map(([r, m, s]) => `${f.x(r)} ${f.y(clip(m + s))}`), down = there.map(([r, m, s]) => `${f.x(r)} ${f.y(clip(m - s))}`).reverse();
+      const up = points.map(([r, m, s]) => `${f.x(r)} ${f.y(clip(m + s))}`), down = points.map(([r, m, s]) => `${f.x(r)} ${f.y(clip(m - s))}`).reverse();
       draw(f.svg, "path", { d: `M${up.concat(down).join("L")}Z`, fill: colour(line.method), opacity: .14 });
     }
-    draw(f.svg, "path", { d: "M" + there.map(([r, m]) => `${f.x(r).toFixed(1)} ${f.y(m).toFixed(1)}`).join("L"), fill: "none",
+    draw(f.svg, "path", { d: "M" + points.map(([r, m]) => `${f.x(r).toFixed(1)} ${f.y(m).toFixed(1)}`).join("L"), fill: "none",
       stroke: colour(line.method), "stroke-width": 2.2, "stroke-dasharray": DASHES[line.method % 8], "stroke-linejoin": "round" });
-    const every = Math.max(1, Math.floor(there.length / 6));
-    there.forEach(([r, m], e) => { if ((e + line.method) % every === 0) shape(f.svg, SHAPES[line.method % 8], f.x(r), f.y(m), 4, { fill: colour(line.method) }); });
+    const every = Math.max(1, Math.floor(points.length / 6));
+    points.forEach(([r, m], e) => { if ((e + line.method) % every === 0) shape(f.svg, SHAPES[line.method % 8], f.x(r), f.y(m), 4, { fill: colour(line.method) }); });
   }
   const every = [...new Set(lines.flatMap((l) => l.rounds))];
   const cursor = draw(f.svg, "line", { y1: f.top, y2: f.height - f.bottom, stroke: "#1c2530", "stroke-width": 1, visibility: "hidden" });

@@ -5,9 +5,9 @@ function options(select, entries, chosen) {
   if (chosen !== undefined) select.value = chosen;
 }
 async function chooseRun() {
-  const here = theCase(), method = Number($("method").value), own = here.runs.filter((r) => r.method === method);
-  const seed = own.find((r) => String(r.seed) === $("seed").value) || own[0];
-  options($("seed"), own.map((r) => [r.seed, r.seed]), seed.seed);
+  const here = theCase(), method = Number($("method").value), runs = here.runs.filter((r) => r.method === method);
+  const seed = runs.find((r) => String(r.seed) === $("seed").value) || runs[0];
+  options($("seed"), runs.map((r) => [r.seed, r.seed]), seed.seed);
   const before = state.run; state.run = seed;
   const data = await unpack(seed);
   if (state.run !== seed) return;
@@ -32,7 +32,7 @@ async function chooseCase() {
   options($("method"), entries, best[0][0]); options($("pair-a"), entries, best[0][0]);
   options($("pair-b"), entries, shown.find((i) => i !== best[0][0]));
   options($("pair-seed"), here.runs.filter((r) => r.method === shown[0]).map((r) => [r.seed, r.seed]));
-  await chooseRun(); await keptAndLost();
+  await chooseRun(); await comparePair();
 }
 
 // ---- start ---------------------------------------------------------------------------------
@@ -44,30 +44,30 @@ for (const radio of document.querySelectorAll("input[name=group]")) radio.addEve
 $("method").addEventListener("change", chooseRun);
 $("seed").addEventListener("change", chooseRun);
 $("round").addEventListener("input", () => { state.at = Number($("round").value); atRound(); });
-for (const id of ["layer", "order"]) $(id).addEventListener("change", () => { const own = unpacked.get(state.run); if (own) { heatmap(own, state.run); partition(); } });
-for (const id of ["pair-a", "pair-b", "pair-seed"]) $(id).addEventListener("change", keptAndLost);
+for (const id of ["layer", "order"]) $(id).addEventListener("change", () => { const trace = unpacked.get(state.run); if (trace) { heatmap(trace, state.run); partition(); } });
+for (const id of ["pair-a", "pair-b", "pair-seed"]) $(id).addEventListener("change", comparePair);
 $("find").addEventListener("input", everyone);
 $("which").addEventListener("change", everyone);
 $("more").addEventListener("click", () => { everything = true; everyone(); });
-$("heat").addEventListener("pointermove", (event) => { if (heat) $("heat-readout").textContent = tell(...pointAt(event)); });
+$("heat").addEventListener("pointermove", (event) => { if (heat) $("heat-readout").textContent = describe(...pointAt(event)); });
 $("heat").addEventListener("click", (event) => { const [e, k] = pointAt(event); state.at = e; state.chosen = null; choose(k); });
 $("heat").addEventListener("keydown", (event) => {
   const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-  if (step) { state.at = Math.max(0, Math.min(heat.own.E - 1, state.at + step)); atRound(); event.preventDefault(); }
+  if (step) { state.at = Math.max(0, Math.min(heat.trace.E - 1, state.at + step)); atRound(); event.preventDefault(); }
 });
 let playing = null;
 function stop() { clearInterval(playing); playing = null; $("play").textContent = "Play"; $("play").setAttribute("aria-pressed", "false"); }
 $("play").addEventListener("click", () => {
   if (playing) return stop();
-  if (state.at >= weights.own.E - 1) state.at = 0;
+  if (state.at >= weights.trace.E - 1) state.at = 0;
   $("play").textContent = "Stop"; $("play").setAttribute("aria-pressed", "true");
-  playing = setInterval(() => { if (state.at >= weights.own.E - 1) return stop(); state.at++; atRound(); }, Math.max(40, 6000 / weights.own.E));
+  playing = setInterval(() => { if (state.at >= weights.trace.E - 1) return stop(); state.at++; atRound(); }, Math.max(40, 6000 / weights.trace.E));
 });
 let waiting = null, lastWidth = window.innerWidth;
 window.addEventListener("resize", () => {
   if (window.innerWidth === lastWidth) return;
   lastWidth = window.innerWidth; clearTimeout(waiting);
-  waiting = setTimeout(() => { curves(); const own = unpacked.get(state.run); if (own) { heatmap(own, state.run); weightChart(own, state.run); atRound(); partition(); } }, 150);
+  waiting = setTimeout(() => { curves(); const trace = unpacked.get(state.run); if (trace) { heatmap(trace, state.run); weightChart(trace, state.run); atRound(); partition(); } }, 150);
 });
 chooseCase().then(() => document.body.setAttribute("data-ready", "yes")).catch((error) => {
   $("notes").appendChild(make(null, "li", `Charts of single clients can't be drawn in this browser (${error.message}): use a newer one. The tables are complete.`));

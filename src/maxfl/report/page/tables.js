@@ -3,14 +3,14 @@ const COLUMNS = [
   ["client", (r, k) => r.names[k], false], ["group", (r, k) => (r.seen[k] ? "seen" : "unseen"), false],
   ["training samples", (r, k) => r.samples[k], 0], ["flipped", (r, k) => (r.flipped.includes(k) ? "yes" : "no"), false], ["requirement", (r, k) => r.requirement[k], 3], ["held-out loss", (r, k) => r.loss[k], 3],
   ["gap", (r, k) => r.gap[k], "+3"], ["test accuracy, %", (r, k) => r.accuracy[k], 1], ["solo accuracy, %", (r, k) => r.solo[k], 1],
-  ["keeps the model", (r, k, o) => (r.liars.includes(k) ? "lies" : flag(o, k, o.E - 1, MET) ? "yes" : "no"), false],
+  ["satisfied", (r, k, o) => (r.byzantine.includes(k) ? "Byzantine" : flag(o, k, o.E - 1, SATISFIED) ? "yes" : "no"), false],
   ["willing", (r, k, o) => (flag(o, k, o.E - 1, WILLING) ? "yes" : "no"), false],
-  ["asked", (r, k) => r.asked[k], 0], ["took part", (r, k) => r.joined[k], 0],
+  ["sampled", (r, k) => r.sampled[k], 0], ["participated", (r, k) => r.participated[k], 0],
 ];
 const SOME = 20, FEW = 12;
 let sorting = { column: 6, down: true }, everything = false;
 function everyone() {
-  const run = state.run, own = unpacked.get(run), table = $("table-everyone"), head = table.tHead, body = table.tBodies[0];
+  const run = state.run, trace = unpacked.get(run), table = $("table-everyone"), head = table.tHead, body = table.tBodies[0];
   head.textContent = ""; body.textContent = "";
   const row = make(head, "tr");
   COLUMNS.forEach(([name, , digits], i) => {
@@ -20,12 +20,12 @@ function everyone() {
       sorting = { column: i, down: sorting.column === i ? !sorting.down : false }; everyone();
     });
   });
-  const wanted = $("find").value.trim().toLowerCase(), which = $("which").value, value = COLUMNS[sorting.column][1];
-  const clients = run.names.map((_, k) => k).filter((k) => run.names[k].toLowerCase().includes(wanted))
-    .filter((k) => which === "all" || (flag(own, k, own.E - 1, MET) && !run.liars.includes(k)) === (which === "kept"));
+  const text = $("find").value.trim().toLowerCase(), which = $("which").value, value = COLUMNS[sorting.column][1];
+  const clients = run.names.map((_, k) => k).filter((k) => run.names[k].toLowerCase().includes(text))
+    .filter((k) => which === "all" || (flag(trace, k, trace.E - 1, SATISFIED) && !run.byzantine.includes(k)) === (which === "satisfied"));
   const natural = new Intl.Collator("en", { numeric: true });
   clients.sort((a, b) => {
-    const x = value(run, a, own), y = value(run, b, own);
+    const x = value(run, a, trace), y = value(run, b, trace);
     if (x === null || y === null) return (x === null) - (y === null);
     const sign = typeof x === "number" ? x - y : natural.compare(x, y);
     return (sorting.down ? -sign : sign) || a - b;
@@ -33,7 +33,7 @@ function everyone() {
   for (const k of clients.slice(0, everything ? undefined : SOME)) {
     const tr = make(body, "tr", null, { "data-client": k });
     for (const [, get, digits] of COLUMNS) {
-      const v = get(run, k, own);
+      const v = get(run, k, trace);
       const text = v === null ? "n/a" : digits === false || digits === 0 ? v : digits === "+3" ? signed(v, 3) : v.toFixed(digits);
       make(tr, "td", text, digits === false ? {} : { class: "number" });
     }
@@ -48,8 +48,8 @@ function markRows() {
   for (const tr of $("table-everyone").tBodies[0].rows) tr.classList.toggle("chosen", Number(tr.dataset.client) === state.chosen && state.chosen !== null);
 }
 
-// ---- kept and lost -------------------------------------------------------------------------
-async function keptAndLost() {
+// ---- two methods compared ------------------------------------------------------------------
+async function comparePair() {
   const place = $("pair-result"), here = theCase(), a = Number($("pair-a").value), b = Number($("pair-b").value);
   place.textContent = "";
   const note = (text) => make(place, "p", text, { class: "empty" });
@@ -57,7 +57,7 @@ async function keptAndLost() {
   if (here.methods.length < 2) return note("There is one method only: name several folders, or a sweep, to compare methods.");
   if (a === b) return note("Choose two methods.");
   const pair = here.pairs.find((p) => (p[0] === a && p[1] === b) || (p[0] === b && p[1] === a));
-  if (!pair) return note("These two never met the same clients with the same seed, so they can't be paired.");
+  if (!pair) return note("These two never had the same clients with the same seed, so they can't be paired.");
   const seed = $("pair-seed"), before = seed.value; seed.textContent = "";
   const runs = (s) => [a, b].map((m) => here.runs.find((r) => r.method === m && r.seed === s));
   const seeds = pair[2].filter((s) => runs(s).every(Boolean));
@@ -67,24 +67,24 @@ async function keptAndLost() {
   const [first, second] = runs(Number(seed.value)), [x, y] = await Promise.all([unpack(first), unpack(second)]);
   const groups = { both: [], a: [], b: [], neither: [] };
   for (let k = 0; k < x.K; k++) {
-    if (!first.seen[k] || first.liars.includes(k) || second.liars.includes(k)) continue;
-    const p = flag(x, k, x.E - 1, MET), q = flag(y, k, y.E - 1, MET);
+    if (!first.seen[k] || first.byzantine.includes(k) || second.byzantine.includes(k)) continue;
+    const p = flag(x, k, x.E - 1, SATISFIED), q = flag(y, k, y.E - 1, SATISFIED);
     groups[p && q ? "both" : p ? "a" : q ? "b" : "neither"].push(k);
   }
   place.textContent = "";
   const [m, n] = [here.methods[a].name, here.methods[b].name], counts = make(place, "div", null, { class: "counts" });
   const box = (list, text) => { const d = make(counts, "div"); make(d, "b", list.length); make(d, "span", text); };
-  box(groups.both, "keep both models"); box(groups.a, `keep only that of ${m}`); box(groups.b, `keep only that of ${n}`); box(groups.neither, "keep neither");
+  box(groups.both, "satisfied by both"); box(groups.a, `satisfied only by ${m}`); box(groups.b, `satisfied only by ${n}`); box(groups.neither, "satisfied by neither");
   const wrap = make(place, "div", null, { class: "scroll" }), table = make(wrap, "table"), head = make(make(table, "thead"), "tr"), body = make(table, "tbody");
-  make(table, "caption", `Seen clients that one keeps and the other loses, seed ${seed.value}`);
-  for (const [h, num] of [["client", 0], ["kept by", 0], ["training samples", 1], ["requirement", 1], [`loss with ${m}`, 1], [`loss with ${n}`, 1]]) make(head, "th", h, { scope: "col", class: num ? "number" : "" });
+  make(table, "caption", `Seen clients that only one of them satisfies, seed ${seed.value}`);
+  for (const [h, num] of [["client", 0], ["satisfied by", 0], ["training samples", 1], ["requirement", 1], [`loss with ${m}`, 1], [`loss with ${n}`, 1]]) make(head, "th", h, { scope: "col", class: num ? "number" : "" });
   const list = groups.a.map((k) => [k, m]).concat(groups.b.map((k) => [k, n]));
   for (const [k, by] of list.slice(0, FEW)) {
     const tr = make(body, "tr"); make(tr, "td", first.names[k]); make(tr, "td", by);
     for (const v of [String(first.samples[k]), first.requirement[k]?.toFixed(3), first.loss[k]?.toFixed(3), second.loss[k]?.toFixed(3)]) make(tr, "td", v ?? "n/a", { class: "number" });
   }
   if (!list.length) make(make(body, "tr"), "td", "None: both satisfy the same clients.", { colspan: 6 });
-  if (list.length > FEW) make(place, "p", `${list.length - FEW} more; tables/kept-and-lost.csv has all.`, { class: "hint" });
+  if (list.length > FEW) make(place, "p", `${list.length - FEW} more; tables/satisfied-by-one.csv has all.`, { class: "hint" });
 }
 
 // ---- partition -----------------------------------------------------------------------------
@@ -94,26 +94,26 @@ function partition() {
   const order = orderOf(run), L = run.labels.length, K = run.names.length, named = L <= 30;
   make(place, "p", "Share of each label in every client's samples; clients in the order chosen above. Darker is more." +
     (run.flipped.length ? " A triangle marks clients whose labels contradict the others'." : ""), { class: "hint" });
-  const width = Math.max(280, place.clientWidth || 900), left = named ? Math.min(110, 14 + 7 * Math.max(...run.labels.map((l) => l.length))) : 34, row = named ? 20 : Math.max(3, 240 / L), marked = run.flipped.length ? 18 : 0, bar = 56 + marked, flipped = new Set(run.flipped);
-  const svg = draw(place, "svg", { viewBox: `0 0 ${width} ${bar + L * row + 34}`, role: "img", "aria-label": "labels of every client" });
+  const width = Math.max(280, place.clientWidth || 900), left = named ? Math.min(110, 14 + 7 * Math.max(...run.labels.map((l) => l.length))) : 34, row = named ? 20 : Math.max(3, 240 / L), marked = run.flipped.length ? 18 : 0, labelsTop = 56 + marked, flipped = new Set(run.flipped);
+  const svg = draw(place, "svg", { viewBox: `0 0 ${width} ${labelsTop + L * row + 34}`, role: "img", "aria-label": "labels of every client" });
   const w = (width - left) / K, most = Math.max(...run.samples);
   order.forEach((k, i) => {
     const h = 44 * run.samples[k] / most;
-    if (flipped.has(k)) shape(svg, "down", left + (i + .5) * w, bar - 11, Math.min(5, Math.max(1.5, w / 2)), { fill: "#b5561b" });
-    draw(draw(svg, "rect", { x: left + i * w, width: Math.max(.4, w - (w > 3 ? .6 : 0)), y: bar - 4 - marked - h, height: h, fill: "#56616e" }), "title", {}, `client ${run.names[k]}: ${run.samples[k]} training samples`);
+    if (flipped.has(k)) shape(svg, "down", left + (i + .5) * w, labelsTop - 11, Math.min(5, Math.max(1.5, w / 2)), { fill: "#b5561b" });
+    draw(draw(svg, "rect", { x: left + i * w, width: Math.max(.4, w - (w > 3 ? .6 : 0)), y: labelsTop - 4 - marked - h, height: h, fill: "#56616e" }), "title", {}, `client ${run.names[k]}: ${run.samples[k]} training samples`);
     const total = run.counts[k].reduce((a, b) => a + b, 0) || 1;
     run.counts[k].forEach((n, l) => {
       if (!n) return;
-      const cell = draw(svg, "rect", { x: left + i * w, width: Math.max(.4, w), y: bar + l * row, height: row - (named ? 1 : 0), fill: "#08306b", "fill-opacity": Math.sqrt(n / total).toFixed(3) });
+      const cell = draw(svg, "rect", { x: left + i * w, width: Math.max(.4, w), y: labelsTop + l * row, height: row - (named ? 1 : 0), fill: "#08306b", "fill-opacity": Math.sqrt(n / total).toFixed(3) });
       if (K <= 200) draw(cell, "title", {}, `client ${run.names[k]}: ${n} of ${total} samples are ${run.labels[l]}`);
     });
-    if (k === state.chosen) draw(svg, "rect", { x: left + i * w - 1, width: Math.max(w, 2) + 2, y: 0, height: bar + L * row, fill: "none", stroke: "#e69f00", "stroke-width": 3 });
+    if (k === state.chosen) draw(svg, "rect", { x: left + i * w - 1, width: Math.max(w, 2) + 2, y: 0, height: labelsTop + L * row, fill: "none", stroke: "#e69f00", "stroke-width": 3 });
   });
-  if (named) run.labels.forEach((l, i) => draw(svg, "text", { x: left - 6, y: bar + i * row + 14, "text-anchor": "end" }, l));
-  else draw(svg, "text", { x: 4, y: bar + 14 }, `${L} labels`);
-  draw(svg, "text", { x: left - 6, y: bar - marked - 20, "text-anchor": "end" }, "samples");
-  if (marked) draw(svg, "text", { x: left - 6, y: bar - 7, "text-anchor": "end" }, "flipped");
-  draw(svg, "text", { x: (left + width) / 2, y: bar + L * row + 22, "text-anchor": "middle" }, `${K} clients`);
+  if (named) run.labels.forEach((l, i) => draw(svg, "text", { x: left - 6, y: labelsTop + i * row + 14, "text-anchor": "end" }, l));
+  else draw(svg, "text", { x: 4, y: labelsTop + 14 }, `${L} labels`);
+  draw(svg, "text", { x: left - 6, y: labelsTop - marked - 20, "text-anchor": "end" }, "samples");
+  if (marked) draw(svg, "text", { x: left - 6, y: labelsTop - 7, "text-anchor": "end" }, "flipped");
+  draw(svg, "text", { x: (left + width) / 2, y: labelsTop + L * row + 22, "text-anchor": "middle" }, `${K} clients`);
 }
 
 // ---- tables that sort ----------------------------------------------------------------------

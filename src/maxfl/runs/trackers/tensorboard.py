@@ -4,17 +4,19 @@ from collections.abc import Mapping
 
 from tensorboard.summary import Writer
 
-from maxfl.runs.trackers import Configuration
+from maxfl.runs.trackers.base import Configuration
 
 
 class TensorBoard:
     """One configuration's event file."""
 
-    def __init__(self, told: Configuration) -> None:
-        self._writer = Writer(str(told.folder / "tensorboard" / f"{told.number:04d}"))
+    def __init__(self, configuration: Configuration) -> None:
+        self._writer = Writer(
+            str(configuration.folder / "tensorboard" / f"{configuration.number:04d}")
+        )
 
     def log(self, round: int, metrics: Mapping[str, float]) -> None:
-        """One point of every curve."""
+        """Add a point to every curve."""
         for name, value in metrics.items():
             self._writer.add_scalar(name, value, step=round)
         self._writer.flush()

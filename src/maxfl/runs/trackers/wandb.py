@@ -6,29 +6,29 @@ from collections.abc import Mapping
 
 import wandb
 
-from maxfl.runs.trackers import Configuration
+from maxfl.runs.trackers.base import Configuration
 
 
 class WeightsAndBiases:
     """One configuration's run; a resumed one goes on in the run that it had."""
 
-    def __init__(self, told: Configuration) -> None:
+    def __init__(self, configuration: Configuration) -> None:
         self._run = wandb.init(
             project=os.environ.get("WANDB_PROJECT", "maxfl"),
-            name=told.name,
-            id=told.remembered("wandb", lambda: uuid.uuid4().hex),
-            dir=str(told.folder),
-            config=told.settings,
+            name=configuration.name,
+            id=configuration.tracker_id("wandb", lambda: uuid.uuid4().hex),
+            dir=str(configuration.folder),
+            config=configuration.settings,
             resume="allow",
             reinit="create_new",
         )
 
     def log(self, round: int, metrics: Mapping[str, float]) -> None:
-        """One point of every curve."""
+        """Add a point to every curve."""
         self._run.log(dict(metrics), step=round)
 
     def close(self, failed: bool) -> None:
-        """The run has ended."""
+        """End the run."""
         self._run.finish(exit_code=int(failed))
 
 

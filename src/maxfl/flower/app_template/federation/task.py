@@ -1,4 +1,4 @@
-"""The model and the data: what to replace by your own.
+"""The model and the data: replace them by yours.
 
 Softmax regression in NumPy; 40 Fashion-MNIST images a client, which come with maxfl.
 """
@@ -14,35 +14,35 @@ Split = dict[str, Share]
 
 
 def load(client: int, clients: int) -> Split:
-    """The data of one of the clients; of four, one contradicts the others."""
+    """Load the data of one of the clients; of four, one contradicts the others."""
     return fashion_mnist_share(client, clients)
 
 
 def init() -> Model:
-    """The model before the first round."""
+    """Return the model before the first round."""
     return {"w": np.zeros((784, 10), np.float32), "b": np.zeros(10, np.float32)}
 
 
 def probabilities(model: Model, x: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Of each label for each image."""
+    """Compute the probability of each label for each image."""
     logits = x @ model["w"] + model["b"]
     e = np.exp(logits - logits.max(1, keepdims=True))
     return e / e.sum(1, keepdims=True)
 
 
 def loss(model: Model, data: Share) -> float:
-    """Mean cross-entropy."""
-    own = probabilities(model, data.x)[np.arange(len(data.y)), data.y]
-    return float(-np.log(np.maximum(own, 1e-12)).mean())
+    """Compute the mean cross-entropy."""
+    likelihood = probabilities(model, data.x)[np.arange(len(data.y)), data.y]
+    return float(-np.log(np.maximum(likelihood, 1e-12)).mean())
 
 
 def accuracy(model: Model, data: Share) -> float:
-    """Share of images that are recognised."""
+    """Compute the share of images that are recognised."""
     return float((probabilities(model, data.x).argmax(1) == data.y).mean())
 
 
 def train(model: Model, data: Share, steps: int, rate: float = 0.01) -> Model:
-    """A few steps of gradient descent."""
+    """Take a few steps of gradient descent."""
     model = {name: array.copy() for name, array in model.items()}
     for _ in range(steps):
         error = probabilities(model, data.x)

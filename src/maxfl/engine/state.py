@@ -1,0 +1,213 @@
+"""The arrays of a run: a federation's data, what varies within a sweep, what rounds carry and give.
+
+C configurations, K clients of which M are seen, m of them sampled in a round, R rounds, E
+evaluations.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from jax import Array
+
+from maxfl.core.aggregators import AggregatorHParams
+from maxfl.core.algorithm import Pytree, Server
+from maxfl.core.attacks import AttackHParams
+from maxfl.core.federation import InputScaling, Samples
+from maxfl.core.participation import ParticipationHParams
+from maxfl.core.server_optimizers import OptimizerHParams
+from maxfl.engine.client_state import ClientStates
+from maxfl.engine.local import Task
+from maxfl.engine.spec import Spec
+
+
+class Data(NamedTuple):
+    """The arrays of a federation."""
+
+    train: Samples
+    test: Samples
+    input_scaling: InputScaling
+
+
+class HParams(NamedTuple):
+    """What can vary within a sweep without another program; every leaf has a leading axis C.
+
+    Those of the algorithm, the participation rule, the server optimizer, the aggregator and the
+    attack are NamedTuples of their own.
+    """
+
+    seed: Any
+    local_steps: Any
+    batch_size: Any
+    local_lr: Any
+    server_lr: Any
+    algorithm: Pytree
+    participation: ParticipationHParams
+    server_optimizer: OptimizerHParams
+    aggregator: AggregatorHParams
+    attack: AttackHParams
+    finetune_steps: Any
+
+
+class SoloHParams(NamedTuple):
+    """What training alone depends on; every leaf has a leading axis C.
+
+    Attributes:
+        seed: Of the run.
+        local_lr: η_l.
+        batch_size: b.
+        steps: SGD steps, where they are not compiled in.
+    """
+
+    seed: Any
+    local_lr: Any
+    batch_size: Any
+    steps: Any
+
+
+class State(NamedTuple):
+    """What a run carries from round to round.
+
+    Attributes:
+        server: The global model and the method's server state.
+        client_states: What clients keep.
+        opt_state: What the server optimizer keeps.
+    """
+
+    server: Server
+    client_states: ClientStates
+    opt_state: Pytree
+
+
+class Sweep(NamedTuple):
+    """What each configuration has of its own, leading axis C; without it, of one configuration.
+
+    Attributes:
+        hparams: Its hyper-parameters.
+        requirement: ρ of the clients whose data are on the devices, float32[C, n].
+        is_byzantine: Who is Byzantine, bool[C, K].
+        state: What its rounds carry.
+    """
+
+    hparams: HParams
+    requirement: Any
+    is_byzantine: Any
+    state: State
+
+
+class RoundContext(NamedTuple):
+    """What one configuration's rounds need and never change.
+
+    Attributes:
+        spec: What is compiled in.
+        data: The federation's arrays.
+        owner: The client of each training sample, int32[total].
+        hparams: This configuration's, without the axis C.
+        requirement: ρ of the clients whose data are here, float32[n].
+        is_byzantine: Who is Byzantine, bool[K].
+        client_ids: Of the clients whose data are here, int32[n]; None if all K of them are.
+    """
+
+    spec: Spec
+    data: Data
+    owner: Array
+    hparams: HParams
+    requirement: Array
+    is_byzantine: Array
+    client_ids: Array | None = None
+
+    def client_id(self, slot: Array) -> Array:
+        """Return the id of the client in a slot of the data: draws depend on it, not on the slot.
+
+        Slots are all there are where all clients' data are here; then they are the ids.
+        """
+        return slot if self.client_ids is None else self.client_ids[slot]
+
+    @property
+    def train_task(self) -> Task:
+        """The model and the training data."""
+        return Task(self.spec.model, self.data.input_scaling, self.data.train)
+
+    @property
+    def test_task(self) -> Task:
+        """The model and the held-out data."""
+        return Task(self.spec.model, self.data.input_scaling, self.data.test)
+
+
+class Personal(NamedTuple):
+    """How the models do that clients use instead of the global one, float32[K] each."""
+
+    train_loss: Any
+    test_loss: Any
+    test_accuracy: Any
+
+
+class Evaluation(NamedTuple):
+    """The model after a round, as all K clients see it; float32 or bool [K] each.
+
+    Attributes:
+        train_loss: F_k(w).
+        test_loss: f_k(w), held out.
+        test_accuracy: Held out.
+        willing: Whether the client would take part in the next round.
+        weight: The weight that the client would report for this model.
+        personal: The same of the clients' personal or fine-tuned models; () where they have none.
+    """
+
+    train_loss: Array
+    test_loss: Array
+    test_accuracy: Array
+    willing: Array
+    weight: Array
+    personal: Any = ()
+
+
+class CohortRecord(NamedTuple):
+    """The cohort of a round, [m] each.
+
+    Attributes:
+        client_id: Of each sampled client.
+        sampled: Whether it is real; where too few are available, slots stay empty.
+        participated: Whether it trained and replied.
+        weight: As it reported; 0 if it did not participate.
+    """
+
+    client_id: Array
+    sampled: Array
+    participated: Array
+    weight: Array
+
+
+class RoundCounts(NamedTuple):
+    """Counts of honest clients in each round, where a history shows only some; int[C, R].
+
+    Attributes:
+        responded: Those that said whether they were willing.
+        willing: Those of them that were: their share estimates that of all.
+        participated: Those that trained and replied.
+    """
+
+    responded: Any
+    willing: Any
+    participated: Any
+
+    @property
+    def willing_share(self) -> Any:
+        """Willing among those that responded, float32[C, R]; NaN where nobody did."""
+        with np.errstate(invalid="ignore"):  # 0/0 is NaN
+            return np.asarray(np.divide(self.willing, self.responded), np.float32)
+
+
+class Block(NamedTuple):
+    """What one call of the compiled program gave, on the host.
+
+    Attributes:
+        rounds: Rounds done at each of its evaluations, int[P].
+        evaluation: [C, P, K] each.
+        cohorts: [C, rounds of the block, m] each.
+        counts: Where data are streamed, [C, rounds of the block] each; else ().
+    """
+
+    rounds: Any
+    evaluation: Evaluation
+    cohorts: CohortRecord
+    counts: Any = ()

@@ -1,0 +1,110 @@
+"""The compiled programs where only some clients' data are on the devices.
+
+To train a cohort, to show candidates the model, and to evaluate. Each works on all configurations
+of a sweep (leading axis C), as those of ``maxfl.engine.programs`` do.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from maxfl.core.participation import willing
+from maxfl.engine.evaluation import owners
+from maxfl.engine.programs import ALIKE, EACH, evaluate_all, map_chunks, on_devices
+from maxfl.engine.rounds import all_losses, needed_losses, train_cohort
+from maxfl.engine.spec import Spec
+from maxfl.engine.state import CohortRecord, Data, Evaluation, RoundContext, State, Sweep
+
+T = TypeVar("T")
+
+
+@partial(jax.jit, static_argnums=0)
+def run_cohort(
+    spec: Spec,
+    data: Data,
+    client_ids: Array,
+    sweep: Sweep,
+    round_: Array,
+    sampled: Array,
+    losses: Any,
+) -> tuple[State, CohortRecord]:
+    """Train one cohort whose data alone are here.
+
+    Args:
+        spec: What is compiled in.
+        data: Of the cohort, in its order.
+        client_ids: Of the cohort, int32[m].
+        sweep: Its requirements are the cohort's, float32[C, m]; so are its client states.
+        round_: Rounds done before.
+        sampled: Which of the cohort are real, bool[m].
+        losses: F_k(w), float32[m], where the rule has measured them; else ().
+    """
+
+    def train(
+        data: Data, one: Sweep, client_ids: Array, round_: Array, sampled: Array, losses: Any
+    ) -> tuple[State, CohortRecord]:
+        context = _context(spec, data, jnp.zeros(0, jnp.int32), one, client_ids)
+        slots = jnp.arange(spec.cohort)
+        return train_cohort(context, round_, one.state, losses, slots, sampled)
+
+    return _for_each(spec, train, data, sweep, client_ids, round_, sampled, losses)
+
+
+@partial(jax.jit, static_argnums=0)
+def show_candidates(
+    spec: Spec, data: Data, client_ids: Array, sweep: Sweep, round_: Array
+) -> tuple[Array, Array]:
+    """Show the model to clients whose data are here: F_k(w), and who is willing; [C, n] each.
+
+    Byzantine clients always are.
+    """
+
+    def show(data: Data, one: Sweep, client_ids: Array, round_: Array) -> tuple[Array, Array]:
+        train = data.train
+        # Rows behind the last client's are nobody's.
+        there = jnp.arange(len(train.y)) < train.offsets[-1]
+        owner = jnp.where(there, owners(train), len(client_ids))
+        context = _context(spec, data, owner, one, client_ids)
+        loss = all_losses(context, one.state.server)
+        wants = willing(
+            spec.participation, one.hparams.participation, round_, loss, one.requirement
+        )
+        return loss, wants | one.is_byzantine[client_ids] if spec.attacked else wants
+
+    return _for_each(spec, show, data, sweep, client_ids, round_)
+
+
+@partial(jax.jit, static_argnums=0)
+def evaluate_clients(
+    spec: Spec, data: Data, client_ids: Array, sweep: Sweep, done: Array
+) -> Evaluation:
+    """Show the model after ``done`` rounds to clients whose data are here; [C, n] each."""
+
+    def show(data: Data, one: Sweep, client_ids: Array, done: Array) -> Evaluation:
+        context = _context(spec, data, owners(data.train), one, client_ids)
+        losses = needed_losses(context, one.state.server)
+        return evaluate_all(context, owners(data.test), done, one.state, losses)
+
+    return _for_each(spec, show, data, sweep, client_ids, done)
+
+
+def _context(spec: Spec, data: Data, owner: Array, one: Sweep, client_ids: Array) -> RoundContext:
+    return RoundContext(
+        spec, data, owner, one.hparams, one.requirement, one.is_byzantine, client_ids
+    )
+
+
+def _for_each(spec: Spec, function: Callable[..., T], data: Data, sweep: Sweep, *alike: Any) -> T:
+    """Return ``function(data, one, *alike)`` for every configuration, laid out on the devices."""
+
+    def shard(data: Data, sweep: Sweep, *alike: Any) -> Any:
+        return map_chunks(
+            lambda one: function(data, one, *alike), sweep, spec.layout.parallel_configurations
+        )
+
+    specs = (ALIKE, EACH, *(ALIKE for _ in alike))
+    return on_devices(spec.layout, shard, specs, EACH)(data, sweep, *alike)

@@ -1,0 +1,201 @@
+"""What runs a federation: the same calls whether its data are in memory or on disk.
+
+with trainer.open(folder):
+prepared, state = trainer.prepare(), trainer.start()
+for state, block in trainer.blocks(prepared, state):
+blocks.append(block)
+history = trainer.history(prepared, blocks, state)
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import numpy as np
+
+from maxfl.core.federation import Federation
+from maxfl.core.requirement import Solo, SoloCache, Thresholds, thresholds
+from maxfl.engine.experiment import Training
+from maxfl.engine.history import History
+from maxfl.engine.programs import SKIP
+from maxfl.engine.resources import Resources
+from maxfl.engine.session import Session
+from maxfl.engine.solo import train_clients
+from maxfl.engine.state import Block, CohortRecord, Data, Evaluation, Personal, State
+from maxfl.utils.errors import InputError
+
+Progress = Callable[[str, int, int], None]
+"""Called with (stage, done, total) while a run goes on."""
+
+
+class Prepared(NamedTuple):
+    """What is known before the first round, [C, K] each."""
+
+    solo: Solo
+    thresholds: Thresholds
+
+
+class Snapshot(NamedTuple):
+    """A run after some blocks: what a checkpoint holds."""
+
+    prepared: Prepared
+    state: State
+    blocks: list[Block]
+
+
+class Trainer(Protocol):
+    """What trains a federation. ``Simulation`` and ``StreamingSimulation`` do."""
+
+    @property
+    def session(self) -> Session:
+        """The experiment on its devices."""
+
+    @property
+    def resources(self) -> Resources:
+        """What the run takes of memory and disk."""
+
+    @property
+    def eval_federation(self) -> Federation:
+        """The clients that judge the model and whose results are kept."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return everything that a result depends on, as plain data."""
+
+    def open(self, folder: Path, progress: Progress | None = None) -> AbstractContextManager[Any]:
+        """Hold what a run needs beside memory, for instance files in a folder."""
+
+    def requirements(self, solo: Solo) -> Thresholds:
+        """Derive the requirements from solo results, [C, K] each."""
+
+    def prepare(
+        self, progress: Progress | None = None, solo_cache: SoloCache | None = None
+    ) -> Prepared:
+        """Let every client train alone, and derive the requirements."""
+
+    def start(self) -> State:
+        """Return the state before the first round."""
+
+    def blocks(
+        self, prepared: Prepared, state: State, done: int = 0
+    ) -> Iterator[tuple[State, Block]]:
+        """Train from the state after ``done`` blocks, giving state and results of each block."""
+
+    def history(self, prepared: Prepared, blocks: Iterable[Block], state: State) -> History:
+        """Put the blocks of a run together."""
+
+    def like(self, blocks: int) -> Snapshot:
+        """Return the structure of a snapshot after so many blocks; its leaves mean nothing."""
+
+
+def train(trainer: Trainer, progress: Progress | None = None) -> Snapshot:
+    """Train from the start to the end, without checkpoints."""
+    state, blocks = trainer.start(), []
+    prepared = trainer.prepare(progress)
+    rounds = trainer.session.experiment.training.rounds
+    for now, block in trainer.blocks(prepared, state):
+        state = now
+        blocks.append(block)
+        if progress:
+            progress("rounds", int(block.rounds[-1]), rounds)
+    return Snapshot(prepared, state, blocks)
+
+
+def schedule(training: Training) -> list[list[tuple[int, int]]]:
+    """Cut a run into blocks of periods (rounds done before, rounds to do); the first does none."""
+    total, every = training.rounds, training.evaluate_every
+    starts = range(0, total, every)
+    periods = [(0, 0)] + [(begin, min(every, total - begin)) for begin in starts]
+    size = min(max(1, training.checkpoint_every // every), len(periods))
+    blocks = [periods[i : i + size] for i in range(0, len(periods), size)]
+    blocks[-1] += [(total, SKIP)] * (size - len(blocks[-1]))
+    return blocks
+
+
+def solo_requirements(
+    session: Session,
+    federation: Federation,
+    data: Callable[[], Data],
+    client_ids: Any,
+    progress: Progress | None,
+    solo_cache: SoloCache | None,
+) -> Prepared:
+    """Let the clients of a federation train alone, and derive their requirements.
+
+    Solo models depend on the federation, the seed, η_l and b, but on no method. ``solo_cache``
+    holds those of earlier simulations and gains those of this one, so that none is trained twice.
+
+    Args:
+        session: The experiment on its devices.
+        federation: The clients.
+        data: Gives their data on the devices, if somebody must train.
+        client_ids: Of the clients, int32[K]; None where they are all there are.
+        progress: Called with ("solo training", done, total).
+        solo_cache: Shared between runs.
+    """
+    solo_cache = SoloCache() if solo_cache is None else solo_cache
+    spec, hparams = session.solo_spec, session.solo_hparams
+    shared = federation.digest(), spec.model
+    rows = session.narrow(hparams)
+    keys = [(*shared, *row) for row in zip(*(a.tolist() for a in rows), strict=True)]
+    everyone = np.arange(federation.clients)
+
+    def train(c: int) -> Solo:
+        one = jax.tree.map(lambda a: a[c : c + 1], hparams)
+        return train_clients(spec, data(), one, everyone, client_ids, progress)
+
+    with solo_cache.lock:
+        found = [solo_cache.get(key, partial(train, c)) for c, key in enumerate(keys)]
+    solo = jax.tree.map(lambda *parts: np.stack(parts), *found)
+    return Prepared(solo, requirements(session, federation, solo))
+
+
+def requirements(session: Session, federation: Federation, solo: Solo) -> Thresholds:
+    """Derive the requirements of a federation from solo results, [C, K] each."""
+    return thresholds(session.experiment.requirement, federation, solo, session.configurations)
+
+
+def put_data(session: Session, federation: Federation) -> Data:
+    """Put the samples of a federation on every device."""
+    return session.replicate(Data(federation.train, federation.test, federation.input_scaling))
+
+
+def finite_start(session: Session) -> State:
+    """Return the state before the first round, or say that the model's ``init`` is wrong."""
+    state = session.init_state()
+    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.server.params)):
+        raise InputError("model.init gives parameters that are NaN or infinite: correct it")
+    return state
+
+
+def collect_history(
+    session: Session, prepared: Prepared, blocks: Iterable[Block], state: State
+) -> History:
+    """Put the blocks of a run together, for all clients of the experiment."""
+    blocks = list(blocks)
+    evaluation, cohorts = (
+        jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *parts)
+        for parts in ([b.evaluation for b in blocks], [b.cohorts for b in blocks])
+    )
+    return History(
+        rounds=np.concatenate([b.rounds for b in blocks]),
+        is_seen=session.experiment.federation.is_seen,
+        evaluation=evaluation,
+        cohorts=cohorts,
+        solo=prepared.solo,
+        thresholds=prepared.thresholds,
+        is_byzantine=session.narrow(session.is_byzantine),
+        params=session.narrow(session.fetch(state.server.params)),
+    )
+
+
+def snapshot_like(state: State, blocks: int, *, personal: bool, counts: Any = ()) -> Snapshot:
+    """Return the structure of a snapshot with such a state after so many blocks."""
+    leaf: Any = 0
+    personal_scores = Personal(leaf, leaf, leaf) if personal else ()
+    evaluation = Evaluation(leaf, leaf, leaf, leaf, leaf, personal_scores)
+    cohorts = CohortRecord(leaf, leaf, leaf, leaf)
+    prepared = Prepared(Solo(0, 0, 0), Thresholds(0, 0))
+    return Snapshot(prepared, state, [Block(0, evaluation, cohorts, counts)] * blocks)

@@ -1,0 +1,37 @@
+"""What version 0.1 called studies, their parts and settings: its studies are still read."""
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from maxfl.report.legacy import COLUMNS, SETTINGS
+
+STUDIES = {"liars": "byzantine", "tuned": "finetuned"}
+"""Names of studies, and what they are called now."""
+KEYS = SETTINGS | {"plan": "declaration"}
+"""Keys of ``study.json``, and what they are called now."""
+PART = "% liars", "% Byzantine"
+"""The end of some parts' labels, and what it is now."""
+
+
+def rename_summary(summary: dict[str, Any]) -> dict[str, Any]:
+    """Return the content of a ``study.json``, that of version 0.1 under its new names."""
+    renamed: dict[str, Any] = _rename(summary)
+    return renamed | {"study": STUDIES.get(summary["study"], summary["study"])}
+
+
+def rename_table(table: pa.Table) -> pa.Table:
+    """Return a table of a study, that of version 0.1 with its new columns and parts."""
+    names = [(COLUMNS | SETTINGS).get(name, name) for name in table.column_names]
+    place = table.column_names.index("part")
+    parts = pc.replace_substring(table["part"], *PART)
+    return table.set_column(place, "part", parts).rename_columns(names)
+
+
+def _rename(content: Any) -> Any:
+    if isinstance(content, dict):
+        return {_rename(KEYS.get(key, key)): _rename(value) for key, value in content.items()}
+    if isinstance(content, list):
+        return [_rename(value) for value in content]
+    return content.replace(*PART) if isinstance(content, str) else content

@@ -1,0 +1,77 @@
+"""What version 0.1 called settings, columns and metrics: old folders are still read."""
+
+from collections.abc import Mapping
+from typing import Any
+
+SETTINGS = {
+    "adversary": "attack",
+    "adversary.share": "attack.fraction",
+    "adversary.inflation": "attack.loss_inflation",
+    "adversary.noise": "attack.noise_std",
+    "adversary.scale": "attack.update_scale",
+    "adversary.flip_labels": "attack.flip_labels",
+    "adversary.collude": "attack.collude",
+    "data.flipped": "data.flipped_fraction",
+    "data.panel": "data.eval_clients",
+    "data.train_share": "data.train_fraction",
+    "participation.ask": "participation.max_candidates",
+    "participation.dropout": "participation.client_dropout",
+    "participation.start": "participation.start_round",
+    "personal": "personalization",
+    "personal.tuning": "personalization.finetune_steps",
+    "server.aggregation": "server.aggregator",
+    "server.clip": "server.clip_norm",
+    "server.keep": "server.num_selected",
+    "server.liars": "server.num_byzantine",
+    "server.optimiser": "server.optimizer",
+    "server.stability": "server.eps",
+    "server.trim": "server.trim_fraction",
+    "training.block": "training.checkpoint_every",
+}
+"""Keys of a configuration, and what they are called now."""
+FLOWER_SETTINGS = {
+    "flower.reveal": "flower.collect_losses",
+    "participation.floor": "participation.min_participants",
+    "replies.largest_norm": "replies.max_update_norm",
+    "replies.least": "replies.min_replies",
+    "server.rule": "server.aggregator",
+}
+"""Settings of a federation on Flower, which no TOML file had, and what they are called now."""
+DESCRIPTIONS = {
+    "optimiser.stability": "server_optimizer.eps",
+    **{f"optimiser.{key}": f"server_optimizer.{key}" for key in ("kind", "beta1", "beta2")},
+    **{f"robust.{key}": f"aggregator.{key}" for key in ("rule", "clips")},
+    "robust.clip": "aggregator.clip_norm",
+    "robust.trim": "aggregator.trim_fraction",
+    "robust.liars": "aggregator.num_byzantine",
+    "robust.keep": "aggregator.num_selected",
+    "adversary.active": "attack.active",
+    "tuning": "finetune_steps",
+    "stream.panel": "streaming.eval_clients",
+    "stream.ask": "streaming.max_candidates",
+}
+"""What a run from Python, without settings, says of itself, and what that is called now."""
+COLUMNS = {
+    "took_part": "participated",
+    **{
+        f"{model}appeals_{reading}": f"{model}satisfied_{reading}"
+        for model in ("", "personal_")
+        for reading in ("held_out", "training", "literal")
+    },
+}
+"""Columns of tables, and what they are called now."""
+METRICS = {
+    "survey_asked": "all_responded",
+    "survey_willing": "all_willing",
+    "survey_took_part": "all_participated",
+    "survey_willing_share": "all_willing_share",
+    "asked": "sampled",
+    "took_part": "participated",
+}
+"""Names in the column ``metric`` (the last two on Flower alone), and what they are called now."""
+
+
+def rename_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings by dotted key, those of version 0.1 under their new names."""
+    renamed = SETTINGS | FLOWER_SETTINGS | DESCRIPTIONS
+    return {renamed.get(key, key): value for key, value in settings.items()}

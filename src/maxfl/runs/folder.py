@@ -1,0 +1,188 @@
+"""The folder of a run, a sweep, a study or a federation on Flower, held for it alone.
+
+experiment.json      what is being run; written first, so that a folder is known by it
+checkpoint/          while the run goes on                      (maxfl.runs.checkpoint)
+progress.json        while the run goes on: how far it is       (maxfl.runs.progress)
+history.parquet      every evaluated round and client           (maxfl.runs.tables)
+rounds.parquet       every round and sampled client
+metrics.parquet      means over clients: every evaluated round, group of clients and metric
+clients.parquet      every client: size, requirement, solo results
+partition.parquet    every client and label: samples
+model.safetensors    the final global model
+summary.json         the final figures; once it is there, the run is finished
+model-card.md        what the model is, and for whom it does not work; made from the others
+"""
+
+import fcntl
+import os
+import platform
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from maxfl.distributed.processes import group, is_leader, on_leader
+from maxfl.engine.trainer import Progress
+from maxfl.report.model_card import cards
+from maxfl.report.source import read
+from maxfl.runs.checkpoint import Checkpoint
+from maxfl.runs.progress import ProgressFile
+from maxfl.utils.dicts import differences, written_first
+from maxfl.utils.errors import InputError
+from maxfl.utils.files import read_json, write_json, write_whole
+from maxfl.utils.paths import CARD, EXPERIMENT, SUMMARY
+
+
+class RunFolder:
+    """A folder that holds one experiment.
+
+    Of several processes, process 0 alone has a folder.
+
+    Attributes:
+        path: Where it is.
+
+    Args:
+        path: A new or empty folder, or one that this very experiment was started in.
+        results: Files that are there once it is finished.
+        last: The file that is written last: with it, the experiment is finished.
+    """
+
+    def __init__(self, path: str | Path, results: Sequence[str], last: str = SUMMARY) -> None:
+        self.path, self._results, self._last = Path(path), results, last
+
+    @contextmanager
+    def claim(self, description: dict[str, Any], *, resume: bool) -> Iterator[bool]:
+        """Hold the folder for this experiment alone, or refuse. Gives whether it is finished."""
+        with ExitStack() as stack:
+            held = partial(self._held, description, resume=resume)
+            yield on_leader(lambda: stack.enter_context(held()))
+
+    def checkpoint(self, description: dict[str, Any]) -> Checkpoint:
+        """Return the checkpoint of an experiment in memory or on disk."""
+        return Checkpoint(self.path / "checkpoint", description)
+
+    def progress(
+        self, values: Sequence[Mapping[str, Any]], inner: Progress | None = None
+    ) -> ProgressFile:
+        """Return the progress file, which passes progress on to a callback."""
+        return ProgressFile(self.path if is_leader() else None, values, inner)
+
+    def write_results(self, contents: Mapping[str, bytes], summary: Mapping[str, Any]) -> None:
+        """Write files by name, and last the summary, with versions and hardware."""
+        for name, content in contents.items():
+            write_whole(self.path / name, content)
+        write_json(self.path / self._last, {**_machine(), **summary})
+
+    def write_card(self) -> None:
+        """Write the model card from the other files; a finished run never fails for want of it."""
+        card = self.path / CARD
+        if card.is_file():
+            return
+        try:
+            write_whole(card, cards(read([self.path])).encode())
+        except Exception as error:
+            warnings.warn(f"{card} can't be written: {error}", stacklevel=3)
+
+    @contextmanager
+    def _held(self, description: dict[str, Any], *, resume: bool) -> Iterator[bool]:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.path, os.O_RDONLY)
+        except OSError as error:
+            raise InputError(f"can't use {self.path} as a folder: {error.strerror}") from error
+        try:
+            _lock(descriptor, self.path)
+            yield self._claim(description, resume=resume)
+        finally:
+            os.close(descriptor)
+
+    def _claim(self, description: dict[str, Any], *, resume: bool) -> bool:
+        folder = self.path
+        try:
+            inside = {path.name for path in folder.iterdir()}
+            # A killed first write can leave the partial file alone, which claims nothing.
+            if not inside - {f".{EXPERIMENT}.partial"}:
+                write_json(folder / EXPERIMENT, {"maxfl": version("maxfl"), **description})
+                return False
+        except OSError as error:
+            raise InputError(f"can't use the folder {folder}: {error.strerror}") from error
+        if EXPERIMENT not in inside:
+            raise InputError(
+                f"the folder {folder} is not empty and holds no run: choose another one"
+            )
+        _refuse_another(folder, read_json(folder / EXPERIMENT), description)
+        finished = self._last in inside
+        if not resume:
+            state = "a finished" if finished else "an unfinished"
+            raise InputError(
+                f"the folder {folder} already holds {state} run of this experiment: add --resume "
+                f"(resume=True) to {'see its figures' if finished else 'go on'}, or choose "
+                f"another folder"
+            )
+        if finished and (lost := [name for name in self._results if name not in inside]):
+            raise InputError(
+                f"the run in {folder} was finished, but {', '.join(lost)} is gone: put it back, or "
+                f"choose another folder"
+            )
+        return finished
+
+
+def _refuse_another(folder: Path, there: dict[str, Any], here: dict[str, Any]) -> None:
+    """Refuse a folder that holds another experiment, and say in what it differs."""
+    noted = {} if "maxfl" in here else {"maxfl": there.get("maxfl")}
+    changed = differences(there, {**here, **noted})
+    if not changed:
+        return
+    wrote, reads = _writer(there), version("maxfl")
+    if wrote != reads:
+        raise InputError(
+            f"the folder {folder} was written by maxfl {wrote}, and this is {reads}: choose "
+            f"another folder (--out), or go on with that version; nothing was changed. `maxfl "
+            f"report {folder}` shows what is finished there"
+        )
+    kinds = {"federation": "a single run", "study": "a study"}
+    kind = next((word for key, word in kinds.items() if key in there), "a sweep")
+    raise InputError(
+        f"the folder {folder} already holds another experiment ({kind}), which differs in "
+        + "; ".join(written_first(changed)[:5])
+        + ". Choose another folder (--out); nothing was changed."
+    )
+
+
+def _writer(description: dict[str, Any]) -> str:
+    """Return the version that wrote a description; those of 0.1 do not always say so."""
+    groups = description.get("groups", {})
+    first: dict[str, Any] = next(iter(groups.values()), {})
+    return str(description.get("maxfl") or first.get("maxfl") or "0.1.0")
+
+
+def _lock(descriptor: int, folder: Path) -> None:
+    """Keep other processes out until the descriptor is closed, however we end."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise InputError(
+            f"another process is at work in the folder {folder}: wait, or choose another folder"
+        ) from None
+    except OSError as error:  # some network file systems have none: better no lock than no run
+        warnings.warn(
+            f"{folder} can't be locked ({error.strerror}): see to it that no other process uses it",
+            stacklevel=3,
+        )
+
+
+def _machine() -> dict[str, Any]:
+    """Return versions and hardware that a result was made with."""
+    device, processes = jax.devices()[0], group().size
+    where = platform.machine() + (f", {processes} processes" if processes > 1 else "")
+    return {
+        "maxfl": version("maxfl"),
+        "jax": jax.__version__,
+        "python": platform.python_version(),
+        "device": f"{len(jax.devices())} x {device.device_kind} ({where})",
+    }

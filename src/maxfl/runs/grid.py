@@ -1,0 +1,82 @@
+"""The configurations of a sweep: every combination of some settings."""
+
+import itertools
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from maxfl.runs.config import RunConfig
+from maxfl.runs.config_file import override_all, validate
+from maxfl.utils.dicts import flatten
+from maxfl.utils.errors import InputError
+
+
+class Grid(NamedTuple):
+    """The configurations of a sweep, and what is special about each."""
+
+    values: list[dict[str, Any]]
+    configs: list[RunConfig]
+
+
+def expand(raw: dict[str, Any], where: str) -> Grid:
+    """Return every combination of the lists under ``[sweep]``, on top of the rest of the file.
+
+    With several tables ``[[sweep]]``, the combinations of each, one after another.
+    """
+    base = {key: value for key, value in raw.items() if key != "sweep"}
+    values = []
+    for table in sweep_tables(raw, where):
+        axes = _axes(table, where)
+        for combination in itertools.product(*axes.values()):
+            values.append(dict(zip(axes, combination, strict=True)))
+    for index, chosen in enumerate(values):
+        if chosen in values[:index]:
+            raise InputError(
+                f"{where} has a combination twice in its sweep: {describe_values(chosen)}"
+            )
+    return Grid(values, [_configure(base, chosen, where) for chosen in values])
+
+
+def refuse_swept(grid: Grid, settings: Iterable[str]) -> None:
+    """Refuse settings that would do nothing, because the sweep has a list for them."""
+    for key in settings:
+        if all(key in values for values in grid.values):
+            raise InputError(
+                f"--set {key}: this sweep has a list for it; leave --set out, or change the list"
+            )
+
+
+def sweep_tables(raw: dict[str, Any], where: str) -> list[dict[str, Any]]:
+    """Return the tables of a sweep: one ``[sweep]``, or several ``[[sweep]]``."""
+    given = raw.get("sweep", {})
+    tables = given if isinstance(given, list) else [given]
+    if not all(isinstance(table, dict) for table in tables):
+        raise InputError(f"{where}: sweep = {given!r}; expected a table [sweep] with lists")
+    return tables
+
+
+def _axes(table: dict[str, Any], where: str) -> dict[str, list[Any]]:
+    """Return the lists of a sweep table, by dotted key."""
+    axes = flatten(table)
+    if not axes:
+        raise InputError(
+            f"{where} has nothing to sweep over: add a table [sweep] with lists, for instance "
+            f"training.local_lr = [0.1, 0.05], or use --over"
+        )
+    for key, choices in axes.items():
+        if not isinstance(choices, list) or not choices:
+            raise InputError(
+                f"{where}: sweep.{key} = {choices!r}; expected a list of values, words in quotes, "
+                f'as ["maxfl", "fedavg"]'
+            )
+    return axes
+
+
+def _configure(base: dict[str, Any], chosen: dict[str, Any], where: str) -> RunConfig:
+    """Return the configuration with some settings chosen."""
+    base = override_all(base, chosen)
+    return validate(base, f"{where} with {describe_values(chosen)}")
+
+
+def describe_values(chosen: dict[str, Any]) -> str:
+    """Return what is special about a configuration, in words."""
+    return ", ".join(f"{key} = {value}" for key, value in chosen.items())

@@ -1,0 +1,113 @@
+"""``maxfl run`` and ``maxfl sweep``: folders, tables, mistakes, and an end by Ctrl-C."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pyarrow.parquet as pq
+import pytest
+
+from maxfl.cli.app import app
+from maxfl.utils.errors import InputError
+from support.commands import ENVIRONMENT, ROOT, small, start_maxfl
+
+
+def test_run_writes_a_folder_and_shows_a_table(tmp_path, maxfl):
+    out = tmp_path / "one"
+    text = start_maxfl("run", "examples/opt-out.toml", "--out", out, *small("seed=3"))
+    for word in ("GM-Appeal", "seen", "unseen", "test accuracy", "preferred model"):
+        assert word in text
+    assert json.loads((out / "summary.json").read_text())["rounds"] == 4
+    settings = json.loads((out / "experiment.json").read_text())["config"]
+    assert settings["data"]["samples"] == 20
+    assert settings["model"]["hidden"] == [8]
+    assert "already holds a finished run" in maxfl(
+        "run", "examples/opt-out.toml", "--out", out, *small("seed=3"), code=2
+    )
+    assert "GM-Appeal" in maxfl(
+        "run", "examples/opt-out.toml", "--out", out, *small("seed=3"), "--resume"
+    )
+    other = maxfl("run", "examples/opt-out.toml", "--out", out, *small("seed=4"), code=2)
+    assert "another experiment" in other
+    assert "config.seed (3 there, 4 here)" in other
+
+
+def test_sweep_collects_its_groups(tmp_path, maxfl):
+    out = tmp_path / "many"
+    text = maxfl(
+        "sweep", "examples/opt-out.toml", "--out", out, *small(leave_out=("data.unseen",)),
+        "--over", "data.unseen=[4, 0]", "--over", "seed=[0, 1]",
+    )  # fmt: skip
+    assert "±" in text
+    summary = json.loads((out / "summary.json").read_text())
+    assert [c["values"]["seed"] for c in summary["configurations"]] == [0, 1, 0, 1]
+    table = pq.read_table(out / "history.parquet").to_pydict()
+    assert set(table["configuration"]) == {0, 1, 2, 3}
+    assert len(table["round"]) == 2 * 3 * (10 + 6)
+
+
+def test_methods_with_and_without_personal_models_side_by_side(tmp_path, maxfl):
+    over = ("--over", 'algorithm.name=["fedavg", "ditto"]')
+    text = maxfl("sweep", "examples/opt-out.toml", "--out", tmp_path / "o", *small(), *over)
+    assert "seen, personal" in text
+    table = pq.read_table(tmp_path / "o/history.parquet")
+    empty = [v is None for v in table["personal_test_loss"].to_pylist()]
+    assert empty == [c == 0 for c in table["configuration"].to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "nowhere.toml"], "there is no such file"),
+        (["demo", "--set", "seed=3"], "this sweep has a list for it"),
+        (["run", "examples/opt-out.toml", "--set", "training.ronds=3"], "unknown key"),
+        (["run", "examples/opt-out.toml", "--set", "training.cohort=51"], "only 50 seen clients"),
+        (["run", "examples/opt-out.toml", "--set", "data.samples=500"], "the data set has 12000"),
+        (["run", "examples/opt-out.toml", "--out", "/proc/none"], "can't use /proc/none"),
+        (["sweep", "examples/opt-out.toml"], "nothing to sweep over: add a table [sweep] with"),
+        (["run", "examples/sweep.toml"], "has a table [sweep]: use maxfl sweep"),
+        (["run", "[/b].toml"], "[/b].toml: there is no such file"),
+        (["sweep", "examples/sweep.toml", "--over", "seed"], "--over seed: expected key=value"),
+        (["sweep", "examples/sweep.toml", "--set", "seed=5"], "this sweep has a list for it"),
+        (["run", "examples/opt-out.toml", "--set", "seed=x"], "opt-out.toml with --set seed has 1"),
+        (
+            ["run", "examples/large.toml", "--processes", "2"],
+            "go together: give --coordinator and --process too",
+        ),
+    ],
+)
+def test_mistakes_are_explained(arguments, words, monkeypatch):
+    """What a user then sees is the next test's."""
+    monkeypatch.chdir(ROOT)
+    with pytest.raises(InputError) as caught:
+        app(arguments, standalone_mode=False)
+    assert words in str(caught.value)
+
+
+def test_a_mistake_ends_in_one_message():
+    text = start_maxfl("run", "examples/sweep.toml", code=2)
+    assert "Error: examples/sweep.toml has a table [sweep]: use maxfl sweep" in text
+    assert "Traceback" not in text
+
+
+def test_ctrl_c_says_how_to_go_on(tmp_path):
+    out = tmp_path / "cut"
+    settings = ["run", "examples/opt-out.toml", "--out", str(out), *small("training.rounds=100000")]
+    # A shell lets what it starts in the background ignore Ctrl-C; the test may be such a thing.
+    listening = "signal.signal(signal.SIGINT, signal.default_int_handler)"
+    program = f"import signal; {listening}; from maxfl.cli import main; main()"
+    command = [sys.executable, "-c", program, *settings]
+    with subprocess.Popen(
+        command, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True, cwd=ROOT
+    ) as process:
+        deadline = time.monotonic() + 120
+        while not (out / "checkpoint/block-00001").exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert (out / "checkpoint/block-00001").exists()
+        process.send_signal(signal.SIGINT)
+        words = process.stderr.read()
+        assert process.wait(timeout=60) == 130
+    assert "add --resume to go on" in " ".join(words.split())
+    assert "Traceback" not in words

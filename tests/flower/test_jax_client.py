@@ -1,0 +1,41 @@
+"""A client in JAX trains as the simulation does."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="Flower not installed")
+
+from maxfl.flower import MaxFL
+from support.flower_nodes import Nodes, train
+
+pytestmark = [pytest.mark.extras, pytest.mark.usefixtures("flower_identity")]
+
+
+@pytest.mark.parametrize("start", [None, 2])
+def test_the_same_model_as_the_simulation(small, start):
+    """Everybody is asked in every round, so both draw the same cohorts; 5 rounds, 1e-5."""
+    import maxfl
+    from maxfl.flower.jax_client import Local, client_app, initial_arrays
+    from maxfl.utils.files import to_named
+
+    seen = int(small.is_seen.sum())
+    training = maxfl.Training(rounds=5, cohort=seen, local_steps=3, batch_size=4, server_lr=0.5)
+    model = maxfl.mlp(4, (5,), 3)
+    history = maxfl.simulate(
+        small, model, maxfl.maxfl(temperature=0.5), training, seed=3,
+        requirement=maxfl.solo(steps=10),
+        participation=maxfl.everyone() if start is None else maxfl.decline(start_round=start),
+    )  # fmt: skip
+    app = client_app(Local(small, model, training, 3), solo_steps=10)
+    nodes = Nodes(*[app] * seen)
+    for client, context in enumerate(nodes.contexts.values()):
+        context.node_config["partition-id"] = client
+    strategy = MaxFL(temperature=0.5, server_lr=0.5, decline_after=start)
+    began = {n: a.numpy() for n, a in initial_arrays(model, 3).items()}
+    results = train(strategy, nodes, rounds=5, start=began)
+    for name, w in to_named(history.params).items():
+        np.testing.assert_allclose(results[-1][0][name], w[0], atol=1e-5)
+    participated = np.asarray(history.cohorts.participated)[0].sum(1)
+    assert [c.participated for c in strategy.counts.values()] == participated.tolist()
+    if start is not None:
+        assert participated.min() < seen, "somebody declined, or this shows nothing"

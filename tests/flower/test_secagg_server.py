@@ -1,0 +1,119 @@
+"""Secure sums: what the server gets to see, and clients that are lost on the way."""
+
+import math
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="Flower not installed")
+
+from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS, Key, Stage
+
+from maxfl.core import appeal
+from maxfl.flower import MaxFL
+from maxfl.flower.secagg_server import sum_securely
+from support.flower_nodes import START, Nodes, arrays, make_app, train
+from support.flower_secure import CLIENTS, SECURE, Watched, secure_app, secure_strategy
+
+pytestmark = [pytest.mark.extras, pytest.mark.usefixtures("flower_identity")]
+
+
+def test_secure_sums_are_the_plain_ones():
+    nodes = Watched(*[secure_app(*client) for client in CLIENTS])
+    strategy, through = secure_strategy(nodes)
+    ((model, metrics),) = train(strategy, through)
+    ((plain, expected),) = train(MaxFL(), Nodes(*[make_app(*client) for client in CLIENTS]))
+    for name in START:
+        np.testing.assert_allclose(model[name], plain[name], atol=1e-5)  # it rounds
+    assert dict(metrics) == dict(expected)
+
+
+def test_the_server_sees_neither_weights_nor_updates():
+    nodes = Watched(*[secure_app(1.0, 2.0) for _ in range(3)])
+    strategy, through = secure_strategy(nodes)
+    train(strategy, through, rounds=2)
+    assert len(nodes.seen) == 2 * 4 * 3  # two rounds of four stages
+    for reply in nodes.seen:
+        content = reply.content
+        metrics = {n: v for record in content.metric_records.values() for n, v in record.items()}
+        assert metrics in ({}, {"num_examples": 1})
+        assert not any(len(record) for record in content.array_records.values())
+    masked = [reply.content[RECORD_KEY_CONFIGS][Key.MASKED_PARAMETERS] for reply in nodes.seen[6:9]]
+    assert len({tuple(vectors) for vectors in masked}) == 3, (
+        "the same terms, each behind another mask"
+    )
+
+
+def test_who_declines_is_hidden_in_the_sum():
+    nodes = Watched(*[secure_app(*client) for client in CLIENTS])
+    strategy, through = secure_strategy(nodes, decline_after=0)
+    ((model, metrics),) = train(strategy, through)
+    assert (metrics["participated"], metrics["declined"], metrics["satisfied"]) == (1, 2, 1)
+    assert not any(reply.has_error() for reply in nodes.seen)
+    q = appeal.weight(1.0, 2.0)
+    np.testing.assert_allclose(model["b"], 0.5 - q * 0.25 / (q + 1e-3), atol=1e-5)
+    assert strategy.rounds[0].events == []
+
+
+def test_a_client_that_fails_is_left_out_of_the_sum():
+    nodes = Watched(*[secure_app(*client) for client in CLIENTS], secure_app(1.0, 2.0, math.nan))
+    strategy, through = secure_strategy(nodes)
+    ((model, metrics),) = train(strategy, through)
+    ((plain, _),) = train(MaxFL(), Nodes(*[make_app(*client) for client in CLIENTS]))
+    assert (metrics["participated"], metrics["failed"]) == (3, 1)
+    np.testing.assert_allclose(model["w"], plain["w"], atol=1e-5)
+
+
+def test_a_sum_of_one_is_no_secret():
+    nodes = Watched(secure_app(1.0, 2.0))
+    strategy, through = secure_strategy(nodes, min_available_nodes=1, min_train_nodes=1)
+    ((model, metrics),) = train(strategy, through)
+    np.testing.assert_array_equal(model["w"], START["w"])
+    assert nodes.seen == []
+    assert metrics["failed"] == 1
+
+
+def lost_at(stage, how):
+    """A client that is lost in a stage of the protocol: it fails, or answers nonsense."""
+    good = secure_app(1.0, 2.0)
+    stages = []
+
+    def answer(message, context):
+        stages.append(message.content[RECORD_KEY_CONFIGS][Key.STAGE])
+        if stages[-1] != stage:
+            return good(message, context)
+        if how == "fails":
+            raise ValueError("it broke")
+        if how == "empty":
+            return Message(RecordDict(), reply_to=message)
+        reply = good(message, context)
+        record = reply.content[RECORD_KEY_CONFIGS]
+        for name in list(record):
+            record[name] = [b"nonsense"] * 4 if isinstance(record[name], list) else 1
+        return reply
+
+    return answer
+
+
+@pytest.mark.parametrize("stage", Stage.all())
+@pytest.mark.parametrize("how", ["fails", "empty", "nonsense"])
+def test_a_client_lost_in_any_stage_harms_nobody_else(stage, how):
+    good = [*CLIENTS, CLIENTS[0]]
+    nodes = Watched(*[secure_app(*client) for client in good], lost_at(stage, how))
+    strategy, through = secure_strategy(nodes)
+    ((model, metrics),) = train(strategy, through)
+    last = stage == Stage.UNMASK  # by then it is in the sum
+    whole = [*good, (1.0, 2.0)] if last else good
+    ((plain, _),) = train(MaxFL(), Nodes(*[make_app(*client) for client in whole]))
+    assert (metrics["participated"], metrics["failed"]) == (len(whole), 5 - len(whole))
+    np.testing.assert_allclose(model["w"], plain["w"], atol=1e-5)
+    (event,) = strategy.rounds[0].events
+    assert event.node == 15
+
+
+def test_too_few_survivors_give_no_sums():
+    broken = [secure_app(1.0, 2.0, math.nan) for _ in range(3)]
+    nodes = Watched(secure_app(1.0, 2.0), *broken)
+    messages = MaxFL(fraction_evaluate=0.0).configure_train(1, arrays(START), ConfigRecord(), nodes)
+    assert sum_securely(nodes, messages, SECURE, None).sums is None

@@ -1,0 +1,24 @@
+"""What is one method, and which runs were made on the same data."""
+
+from maxfl.report.configurations import temperature
+from maxfl.report.source import read
+from support.made_runs import make_history, settings_of, write_run
+
+
+def test_other_data_are_another_case(tmp_path):
+    settings = [settings_of("fedavg"), {**settings_of("fedavg"), "data": {"alpha": 0.1}}]
+    runs = [write_run(tmp_path / str(i), make_history(5, 2), s) for i, s in enumerate(settings)]
+    assert read(runs).cases == ["alpha 0.5", "alpha 0.1"]
+
+
+def test_splits_are_seeds_too(tmp_path):
+    data = [{**settings_of("fedavg"), "data": {"seed": split}} for split in (4, 7)]
+    runs = [write_run(tmp_path / str(i), make_history(5, 2), s) for i, s in enumerate(data)]
+    assert [c.seed for c in read(runs).of("", "FedAvg")] == [4, 7]
+
+
+def test_temperatures_are_those_of_the_methods():
+    named = {"algorithm.name": "maxfl-annealed", "algorithm.rounds": 100}
+    assert [round(temperature(named, t), 4) for t in (0, 50, 100, 150)] == [3, 0.5477, 0.1, 0.1]
+    assert temperature({"algorithm.name": "maxfl", "algorithm.temperature": 0.3}, 5) == 0.3
+    assert temperature({"algorithm.name": "fedavg"}, 5) == 1

@@ -1,0 +1,93 @@
+"""Folders that version 0.1 wrote, with its names of columns, metrics and settings, are read."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from maxfl.report.model_card import cards
+from maxfl.report.source import read, read_table
+from maxfl.report.write import write_report
+from maxfl.runs.tables import to_parquet
+from maxfl.runs.watch import read_status
+from maxfl.utils.files import read_json, write_json
+from support.made_runs import make_history, settings_of, write_run
+
+COLUMNS = {
+    "participated": "took_part", "satisfied_held_out": "appeals_held_out",
+    "satisfied_training": "appeals_training", "satisfied_literal": "appeals_literal",
+}  # fmt: skip
+NEW = {
+    "participation": {"rule": "opt-out", "start_round": 1},
+    "attack": {"fraction": 0.2, "loss_inflation": 5.0, "noise_std": 0.1},
+    "server": {"aggregator": "trimmed-mean", "trim_fraction": 0.2},
+}
+OLD = {
+    "participation": {"rule": "opt-out", "start": 1},
+    "adversary": {"share": 0.2, "inflation": 5.0, "noise": 0.1},
+    "server": {"aggregation": "trimmed-mean", "trim": 0.2},
+}
+
+
+def as_version_0_1(folder):
+    """Give the tables of a run folder the names that version 0.1 used."""
+    for name in ("history", "rounds", "metrics"):
+        path = folder / f"{name}.parquet"
+        table = pq.read_table(path)
+        table = table.rename_columns([COLUMNS.get(n, n) for n in table.column_names])
+        path.write_bytes(to_parquet(table))
+    return folder
+
+
+@pytest.fixture
+def both(tmp_path):
+    """The same run as this version writes it, and as version 0.1 did."""
+    history = make_history(10, 3, unseen=2, drift=0.3, byzantine=(1, 4))
+    settings = settings_of("maxfl", temperature=0.5)
+    new = write_run(tmp_path / "new/run", history, settings | NEW)
+    old = as_version_0_1(write_run(tmp_path / "old/run", history, settings | OLD))
+    return new, old
+
+
+def test_the_report_of_an_old_folder_is_that_of_a_new_one(both, tmp_path):
+    reports = [
+        write_report([run], tmp_path / f"report-{i}", figures=False).folder
+        for i, run in enumerate(both)
+    ]
+    names = [sorted(p.relative_to(r) for p in r.rglob("*.*")) for r in reports]
+    assert names[0] == names[1]
+    for name in names[0]:
+        if name.name != "report.json":  # which says what it was made from
+            assert (reports[0] / name).read_bytes() == (reports[1] / name).read_bytes(), name
+
+
+def test_an_old_folder_is_watched(both):
+    new, old = both
+    for run in both:  # of the final figures, made runs have those of the seen clients alone
+        summary = read_json(run / "summary.json")
+        figures = {"gm_appeal": {"held-out": 0.5}, "test_accuracy": 0.25, "willing": 1.0}
+        summary["configurations"][0]["seen"] = figures
+        write_json(run / "summary.json", summary)
+    assert read_status(old) == read_status(new)
+
+
+def test_counts_of_all_clients_have_new_names(both):
+    path = both[1] / "metrics.parquet"
+    table = pq.read_table(path)
+    old = ("survey_asked", "survey_willing", "survey_took_part", "survey_willing_share")
+    rows = table.slice(0, len(old))
+    rows = rows.set_column(
+        rows.column_names.index("metric"), "metric", pa.array(old).dictionary_encode()
+    )
+    path.write_bytes(to_parquet(pa.concat_tables([table, rows], promote_options="permissive")))
+    found = read_table(path)["metric"].to_pylist()[-len(old) :]
+    assert found == ["all_responded", "all_willing", "all_participated", "all_willing_share"]
+    assert "all_willing_share" in read([both[1]]).metrics["metric"].to_pylist()
+
+
+def test_answers_of_an_old_federation_on_flower_are_counted(both):
+    summary = read_json(both[1] / "summary.json")
+    answers = {"asked": 12, "took_part": 7, "declined": 3, "failed": 2, "rejected": 0}
+    summary["configurations"][0]["answers"] = answers
+    write_json(both[1] / "summary.json", summary)
+    text = cards(read([both[1]]))
+    assert "clients were sampled 12 times: 7 times they participated, 3 times they declined" in text

@@ -1,0 +1,15 @@
+"""Model cards say for whom a model does not work."""
+
+from maxfl.report.model_card import cards
+from maxfl.report.source import read
+from support.made_runs import CLIENTS, ROUNDS, make_history
+
+
+def test_the_card_says_for_whom_the_model_does_not_work(folders):
+    history = make_history(CLIENTS, ROUNDS, unseen=2, drift=0.05, seed=0)
+    unsatisfied = int((~history.satisfied()[0, -1, :10]).sum())
+    text = cards(read(folders[:1]))
+    assert text.startswith("# Model card: FedAvg, seed 0")
+    assert f"It does not meet the requirement of {unsatisfied} of 10 seen clients" in text
+    gap = (history.evaluation.test_loss[0, -1] - history.thresholds.test[0])[:10]
+    assert f"client {gap.argmax()} (gap {gap.max():.2f})" in text

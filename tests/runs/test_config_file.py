@@ -1,0 +1,71 @@
+"""A run as a TOML file: settings on the command line, and those that do nothing."""
+
+import pytest
+
+from maxfl.runs.config_file import (
+    override,
+    override_all,
+    parse_setting,
+    read_toml,
+    unused,
+    validate,
+)
+from maxfl.utils.errors import InputError
+
+
+def test_settings_on_the_command_line():
+    assert parse_setting("training.rounds=50") == ("training.rounds", 50)
+    assert parse_setting("algorithm.name=fedavg") == ("algorithm.name", "fedavg")
+    assert parse_setting('data.partition="iid"') == ("data.partition", "iid")
+    assert parse_setting("model.hidden=[8, 4]") == ("model.hidden", [8, 4])
+    with pytest.raises(InputError, match="expected key=value"):
+        parse_setting("rounds")
+    before = {"a": {"b": 1}}
+    assert override(before, "a.c.d", 2) == {"a": {"b": 1, "c": {"d": 2}}}
+    assert before == {"a": {"b": 1}}
+    with pytest.raises(InputError, match="a is a value, not a table"):
+        override({"a": 1}, "a.b", 2)
+
+
+def test_another_method_starts_with_its_own_numbers():
+    raw = {"algorithm": {"name": "maxfl", "temperature": 0.3}}
+    assert override_all(raw, {"algorithm.by_size": 1.0, "algorithm.name": "fedavg"}) == {
+        "algorithm": {"name": "fedavg", "by_size": 1.0}
+    }
+    assert override_all(raw, {"algorithm.name": "maxfl"}) == raw
+    given = {"algorithm": {"temperature": 0.3, "by_size": 1.0, "typo": 2}}
+    assert override_all(given, {"algorithm.name": "fedavg"}) == {
+        "algorithm": {"name": "fedavg", "by_size": 1.0, "typo": 2}
+    }
+
+
+def test_settings_that_do_nothing_are_pointed_at():
+    used = {
+        "data": {"alpha": 0.1, "samples": 10},
+        "participation": {"rule": "decline", "start_round": 3},
+    }
+    assert unused(validate(used, "file")) == []
+    raw = {
+        "data": {"partition": "iid", "alpha": 0.1, "clusters": 2},
+        "participation": {"start_round": 3},
+        "requirement": {"kind": "fixed", "loss": 1.0, "multiple": 2.0},
+    }
+    words = " ".join(unused(validate(raw, "file")))
+    for key in ("data.alpha", "data.clusters", "participation.start_round", "requirement.multiple"):
+        assert f"{key} does nothing here" in words
+
+
+def test_files_that_can_not_be_read(tmp_path):
+    with pytest.raises(InputError, match="there is no such file"):
+        read_toml(tmp_path / "none.toml")
+    broken = tmp_path / "broken.toml"
+    broken.write_text("[data\n")
+    with pytest.raises(InputError, match="not valid TOML"):
+        read_toml(broken)
+
+
+def test_hyperparameters_that_do_nothing_are_pointed_at():
+    raw = {"attack": {"noise_std": 1.0}, "server": {"trim_fraction": 0.1, "beta2": 0.5}}
+    assert [note.split()[0] for note in unused(validate(raw, "f"))] == [
+        "attack.noise_std", "server.beta2", "server.trim_fraction",
+    ]  # fmt: skip

@@ -1,0 +1,36 @@
+"""The configurations of a sweep."""
+
+import pytest
+
+from maxfl.runs.grid import expand
+from maxfl.utils.errors import InputError
+
+
+def test_sweeps_expand_to_every_combination():
+    grid = expand({"sweep": {"seed": [0, 1], "training": {"local_lr": [0.1, 0.2, 0.3]}}}, "s")
+    assert len(grid.configs) == 6
+    assert grid.values[1] == {"seed": 0, "training.local_lr": 0.2}
+    assert grid.configs[5].training.local_lr == 0.3
+    tables = [{"algorithm": {"name": ["fedavg"]}}, {"algorithm": {"temperature": [1.0, 0.1]}}]
+    assert [c.algorithm.name for c in expand({"sweep": tables}, "s").configs] == [
+        "fedavg", "maxfl", "maxfl",
+    ]  # fmt: skip
+    for bad, words in (
+        ({}, "nothing to sweep over"),
+        ({"sweep": {"seed": 3}}, "sweep.seed = 3; expected a list"),
+        ({"sweep": 3}, "sweep = 3; expected a table"),
+        ({"sweep": {"seed": [0, "x"]}}, "with seed = x"),
+        ({"sweep": {"seed": [0, 1, 0]}}, "a combination twice in its sweep: seed = 0"),
+        (
+            {"sweep": [{"seed": [0, 1]}, {"seed": [1]}]},
+            "twice in its sweep: seed = 1",
+        ),
+    ):
+        with pytest.raises(InputError, match=words):
+            expand(bad, "s")
+
+
+def test_another_method_starts_with_its_own_hyperparameters():
+    raw = {"algorithm": {"name": "maxfl", "temperature": 0.3}}
+    grid = expand({**raw, "sweep": {"algorithm": {"name": ["fedavg", "maxfl"]}}}, "s")
+    assert [c.algorithm.hparams for c in grid.configs] == [{}, {"temperature": 0.3}]

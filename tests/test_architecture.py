@@ -1,0 +1,135 @@
+"""Who may import whom, and how large a folder may be: docs/design.md draws the layers."""
+
+import ast
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import maxfl
+
+ROOT = Path(maxfl.__file__).parent
+LAYERS = [
+    "utils", "core", "algorithms data distributed", "engine report", "runs", "flower paper", "cli",
+]  # fmt: skip
+RANK = {folder: rank for rank, line in enumerate(LAYERS) for folder in line.split()}
+NEVER = {("engine", "data"), ("engine", "algorithms")}
+"""The engine knows no method and no data set."""
+LIGHT = {"core", "engine", "algorithms", "distributed", "utils"}
+"""Folders that need JAX, optax and NumPy alone; files are written as safetensors."""
+ALLOWED = {"jax", "optax", "numpy", "safetensors"}
+MOST_MODULES, MOST_ENTRIES = 20, 13
+
+
+class Import(NamedTuple):
+    """One module that imports another, both as dotted names."""
+
+    module: str
+    imported: str
+    package: str
+
+
+def modules() -> dict[str, Path]:
+    """Every module of the package by dotted name; apps that are copied for users are not of it."""
+    found = {}
+    for path in ROOT.rglob("*.py"):
+        if "app_template" not in path.parts:
+            parts = ("maxfl", *path.relative_to(ROOT).with_suffix("").parts)
+            found[".".join(parts).removesuffix(".__init__")] = path
+    return found
+
+
+MODULES = modules()
+
+
+def imports() -> Iterator[Import]:
+    """Every import: at the top, inside functions and under TYPE_CHECKING."""
+    for module, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                assert not node.level, f"{path}: relative import"
+                inner = [f"{node.module}.{alias.name}" for alias in node.names]
+                names = [name if name in MODULES else str(node.module) for name in inner]
+            else:
+                continue
+            for name in names:
+                yield Import(module, name, name.partition(".")[0])
+
+
+IMPORTS = list(imports())
+
+
+def folder(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
+def test_imports_run_downwards():
+    for module, imported, package in IMPORTS:
+        here, there = folder(module), folder(imported)
+        if package == "maxfl" and here and here != there:
+            assert there, f"{module} imports the public names: import from the module itself"
+            assert RANK[here] > RANK[there], f"{module} imports {imported}, which lies above it"
+            assert (here, there) not in NEVER, f"{module} imports {imported}"
+
+
+def test_the_engine_does_not_know_what_streams():
+    for module, imported, _ in IMPORTS:
+        if module.startswith("maxfl.engine.") and ".streaming" not in module:
+            assert ".streaming" not in imported, f"{module} imports {imported}"
+
+
+def test_the_engine_needs_few_packages():
+    import sys
+
+    for module, imported, package in IMPORTS:
+        if folder(module) in LIGHT and package not in ("maxfl", *ALLOWED):
+            assert package in sys.stdlib_module_names, f"{module} imports {imported}"
+
+
+def test_no_file_imports_itself_by_a_circle():
+    below: dict[str, set[str]] = {module: set() for module in MODULES}
+    for module, imported, package in IMPORTS:
+        if package == "maxfl" and module != "maxfl":
+            below[module].add(imported)
+    done: set[str] = set()
+
+    def follow(module: str, path: tuple[str, ...]) -> None:
+        assert module not in path, f"a circle: {' -> '.join((*path, module))}"
+        if module not in done:
+            for imported in sorted(below[module]):
+                follow(imported, (*path, module))
+            done.add(module)
+
+    for module in below:
+        follow(module, ())
+
+
+def test_the_top_level_stays_small():
+    entries = {path.name for path in ROOT.iterdir()} - {"__pycache__"}
+    assert entries == {*RANK, "__init__.py", "py.typed"}
+    assert len(entries) <= MOST_ENTRIES
+
+
+@pytest.mark.parametrize(
+    "place", sorted({path.parent for path in MODULES.values()}), ids=lambda p: p.name
+)
+def test_a_folder_is_small_and_says_what_belongs_there(place):
+    assert len(list(place.glob("*.py"))) <= MOST_MODULES
+    doc = ast.get_docstring(ast.parse((place / "__init__.py").read_text(encoding="utf-8")))
+    assert doc, f"{place} does not say what belongs there"
+
+
+def test_the_list_of_public_names_is_the_one_that_type_checkers_see():
+    (block,) = (
+        node
+        for node in ast.parse((ROOT / "__init__.py").read_text(encoding="utf-8")).body
+        if isinstance(node, ast.If)
+    )
+    seen = {alias.asname for node in block.body for alias in node.names}  # type: ignore[attr-defined]
+    assert seen == set(maxfl.__all__)
+    missing = set() if find_spec("flwr") else {"flower"}
+    assert all(hasattr(maxfl, name) for name in set(maxfl.__all__) - missing)
