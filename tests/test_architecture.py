@@ -1,7 +1,7 @@
 """Who may import whom, and how large a folder may be: docs/design.md draws the layers."""
 
 import ast
-from collections.abc import Iterator
+import functools
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -44,8 +44,10 @@ def modules() -> dict[str, Path]:
 MODULES = modules()
 
 
-def imports() -> Iterator[Import]:
+@functools.cache
+def imports() -> list[Import]:
     """Every import: at the top, inside functions and under TYPE_CHECKING."""
+    found = []
     for module, path in MODULES.items():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
@@ -56,11 +58,8 @@ def imports() -> Iterator[Import]:
                 names = [name if name in MODULES else str(node.module) for name in inner]
             else:
                 continue
-            for name in names:
-                yield Import(module, name, name.partition(".")[0])
-
-
-IMPORTS = list(imports())
+            found += [Import(module, name, name.partition(".")[0]) for name in names]
+    return found
 
 
 def folder(module: str) -> str:
@@ -68,7 +67,7 @@ def folder(module: str) -> str:
 
 
 def test_imports_run_downwards():
-    for module, imported, package in IMPORTS:
+    for module, imported, package in imports():
         here, there = folder(module), folder(imported)
         if package == "maxfl" and here and here != there:
             assert there, f"{module} imports the public names: import from the module itself"
@@ -77,7 +76,7 @@ def test_imports_run_downwards():
 
 
 def test_the_engine_does_not_know_what_streams():
-    for module, imported, _ in IMPORTS:
+    for module, imported, _ in imports():
         if module.startswith("maxfl.engine.") and ".streaming" not in module:
             assert ".streaming" not in imported, f"{module} imports {imported}"
 
@@ -85,14 +84,14 @@ def test_the_engine_does_not_know_what_streams():
 def test_the_engine_needs_few_packages():
     import sys
 
-    for module, imported, package in IMPORTS:
+    for module, imported, package in imports():
         if folder(module) in LIGHT and package not in ("maxfl", *ALLOWED):
             assert package in sys.stdlib_module_names, f"{module} imports {imported}"
 
 
 def test_no_file_imports_itself_by_a_circle():
     below: dict[str, set[str]] = {module: set() for module in MODULES}
-    for module, imported, package in IMPORTS:
+    for module, imported, package in imports():
         if package == "maxfl" and module != "maxfl":
             below[module].add(imported)
     done: set[str] = set()

@@ -1,53 +1,14 @@
-"""The contract: room for state, and a learning rate in the loss or beside the gradient."""
+"""The contract: a learning rate in the loss, or beside the gradient."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import maxfl
 from maxfl.algorithms import ALGORITHMS
 from maxfl.core import algorithm as contract
-from maxfl.core.algorithm import Algorithm, Client, LocalTask, Server
-from support.small import DROPOUT_MODEL, PAIR, SMALL, TRAINING, run_blocks, simulation, sweep, train
-
-
-def counting() -> Algorithm:
-    """A method whose clients count their rounds and train the less, the more there were."""
-    fedavg = maxfl.fedavg()
-
-    def client_update(hparams, server, rounds, client, task):
-        update, _ = fedavg.client_update(hparams, server, (), client, task)
-        return jax.tree.map(lambda u: u / (1 + rounds), update), rounds + 1
-
-    def server_update(hparams, server, total, cohort):
-        direction, _ = fedavg.server_update(hparams, server, total, cohort)
-        present = jnp.where(cohort.participated, cohort.client_id, len(server.state))
-        return direction, server.state.at[present].add(1, mode="drop")
-
-    return fedavg._replace(
-        name="counting",
-        init_server=lambda params, clients: jnp.zeros(clients, jnp.int32),  # noqa: ARG005
-        init_client=lambda params: jnp.zeros((), jnp.float32),  # noqa: ARG005
-        weight=lambda hparams, server, client: 1.0 + 0.0 * client.loss,  # noqa: ARG005
-        client_update=client_update,
-        server_update=server_update,
-    )
-
-
-def test_server_and_client_states_follow_the_clients_that_took_part():
-    """Two clients at once on each device."""
-    counted = simulation(
-        counting(), TRAINING._replace(rounds=9), max_parallel=2, participation=maxfl.everyone(0.3)
-    )
-    history, state = run_blocks(counted)
-    cohorts = history.cohorts
-    rounds = np.bincount(cohorts.client_id[cohorts.participated], minlength=SMALL.seen)
-    np.testing.assert_array_equal(state.server.state[0], rounds)
-    slot = np.asarray(state.client_states.slot[0])
-    rows = np.asarray(state.client_states.rows[0])[np.maximum(slot - 1, 0)]
-    np.testing.assert_array_equal(np.where(slot > 0, rows, 0), rounds)
-    assert rounds.sum() < 9 * TRAINING.cohort
+from maxfl.core.algorithm import Client, LocalTask, Server
+from support.small import DROPOUT_MODEL, PAIR, sweep, train
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

@@ -24,6 +24,8 @@ from support.small import MODEL, SMALL, simulation, train
 
 EPSILON = 0.02
 METHOD = maxfl.maxfl(0.7, EPSILON)
+MOMENTUM = maxfl.server_optimizers.momentum()
+"""Where clients opt out, so that the test of momentum has the same program."""
 
 
 def test_the_same_clients_are_byzantine_whatever_the_method():
@@ -105,7 +107,11 @@ def test_colluding_clients_add_the_same_noise(collude):
 def test_byzantine_clients_count_in_no_mean_and_never_leave():
     attack = attacks.byzantine(0.5, loss_inflation=20.0, noise_std=0.5)
     history = trained(
-        METHOD, attack=attack, participation=maxfl.opt_out(0), requirement=maxfl.fixed(1e-6)
+        METHOD,
+        attack=attack,
+        participation=maxfl.opt_out(0),
+        requirement=maxfl.fixed(1e-6),
+        server_optimizer=MOMENTUM,
     )
     is_byzantine = history.is_byzantine[0]
     honest = history.is_seen & ~is_byzantine
@@ -118,8 +124,10 @@ def test_byzantine_clients_count_in_no_mean_and_never_leave():
 
 
 def test_byzantine_clients_alone_do_not_keep_a_run_alive():
-    options = {"participation": maxfl.opt_out(1), "requirement": maxfl.fixed(1e-6)}
-    history = trained(METHOD, attack=attacks.byzantine(0.5, update_scale=-1.0), **options)
+    history = trained(
+        METHOD, attack=attacks.byzantine(0.5, update_scale=-1.0), participation=maxfl.opt_out(1),
+        requirement=maxfl.fixed(1e-6), server_optimizer=MOMENTUM,
+    )  # fmt: skip
     np.testing.assert_array_equal(history.stalled_from(), [2])
 
 

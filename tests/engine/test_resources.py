@@ -1,6 +1,5 @@
 """What a run takes: memory predicted from shapes, and what to lower where it is short."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -13,9 +12,16 @@ from maxfl.engine.resources import Footprint, explain_out_of_memory, fits
 from maxfl.engine.state import Data, Sweep
 from maxfl.utils.errors import OutOfMemoryError
 from support.limits import out_of_memory
-from support.small import SMALL, TRAINING, everything, simulate, simulation
-
-ONE_DEVICE = (jax.devices()[0],)
+from support.small import (
+    PAIR,
+    SMALL,
+    TRAINING,
+    everything,
+    one_device,
+    simulate,
+    simulation,
+    sweep,
+)
 
 
 def data_of(session):
@@ -32,20 +38,25 @@ def test_what_fits_by_hand():
 
 
 @pytest.mark.parametrize(
-    "options", [{"aggregator": mean(), "finetune_steps": 0}, {}], ids=["mean", "median"]
+    "arguments",
+    [
+        sweep(*PAIR, max_parallel=8, devices=one_device()),
+        everything(max_parallel=4, devices=one_device()),
+    ],
+    ids=["mean", "median"],
 )
-def test_the_prediction_is_not_below_what_the_compiler_uses(options):
-    many = simulation(**everything(max_parallel=4, devices=ONE_DEVICE, **options))
+def test_the_prediction_is_not_below_what_the_compiler_uses(arguments):
+    many = simulation(**arguments)
     session, state = many.session, many.start()
     assert session.spec.layout.parallel_configurations == 2
     states = grow(state.client_states, SMALL.seen)
     rho = session.spread(np.zeros((2, SMALL.clients), np.float32))
-    sweep = Sweep(
+    inputs = Sweep(
         session.hparams, rho, session.is_byzantine,
         session.spread(state._replace(client_states=states)),
     )  # fmt: skip
     schedule = np.array([0, 1, 1, 1], np.int32)
-    lowered = run_block.lower(session.spec, data_of(session), sweep, np.int32(0), schedule)
+    lowered = run_block.lower(session.spec, data_of(session), inputs, np.int32(0), schedule)
     used = lowered.compile().memory_analysis()
     needed = used.temp_size_in_bytes + used.output_size_in_bytes
     assert many.resources.device_bytes >= needed > 0
@@ -54,7 +65,7 @@ def test_the_prediction_is_not_below_what_the_compiler_uses(options):
 def test_the_prediction_counts_clients_that_train_alone():
     few = simulation(
         maxfl.fedavg(), TRAINING._replace(cohort=1, batch_size=16), max_parallel=8,
-        devices=ONE_DEVICE,
+        devices=one_device(),
     )  # fmt: skip
     session = few.session
     assert session.solo_spec.layout.parallel_clients == SMALL.clients

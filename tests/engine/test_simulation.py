@@ -6,6 +6,7 @@ import pytest
 
 import maxfl
 from maxfl.engine import local, session
+from maxfl.engine.layout import EvalBatch
 from support.compare import assert_same
 from support.federations import make_clients
 from support.small import (
@@ -15,13 +16,17 @@ from support.small import (
     SMALL,
     TRAINING,
     Choice,
+    one_device,
     simulate,
     simulation,
     sweep,
     train,
 )
 
-ONE_DEVICE = (jax.devices()[0],)
+IN_TURN = {}
+"""One configuration on each of two devices."""
+AT_ONCE = {"max_parallel": 8, "devices": one_device()}
+"""Configurations and clients vectorised."""
 
 
 def test_the_same_run_gives_the_same_bits():
@@ -35,20 +40,22 @@ def test_the_layout_of_an_accelerator_does_not_matter(monkeypatch):
     assert_same(simulate(**sweep(Choice(), max_parallel=3)), in_turn, 1e-5)
 
 
-def test_the_number_of_devices_does_not_matter():
-    assert_same(train(**sweep(Choice())), train(**sweep(Choice(), devices=ONE_DEVICE)), 1e-5)
+def test_neither_the_number_of_devices_nor_the_chunks_of_evaluations_matter(monkeypatch):
+    two_devices = train(**sweep(Choice()))
+    monkeypatch.setattr(session, "choose_eval_batch", lambda *_: EvalBatch(7, 7))
+    assert_same(two_devices, simulate(**sweep(Choice(), devices=one_device())), 1e-5)
 
 
 def test_configurations_on_devices_of_their_own_are_the_same_bits():
     """Configurations never meet, so that no sum has another order; solo clients neither."""
-    one, two = train(**sweep(*PAIR, devices=ONE_DEVICE)), train(**sweep(*PAIR))
+    one, two = train(**sweep(*PAIR, devices=one_device())), train(**sweep(*PAIR))
     for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(two), strict=True):
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("max_parallel", [1, 8])
-def test_a_configuration_of_a_sweep_is_as_when_it_runs_alone(max_parallel):
-    both = train(**sweep(*PAIR, max_parallel=max_parallel))
+@pytest.mark.parametrize("layout", [IN_TURN, AT_ONCE], ids=["in turn", "at once"])
+def test_a_configuration_of_a_sweep_is_as_when_it_runs_alone(layout):
+    both = train(**sweep(*PAIR, **layout))
     for c, choice in enumerate(PAIR):
         assert_same(both, train(**sweep(choice)), 1e-5, slice(c, c + 1))
 
@@ -67,7 +74,7 @@ def test_different_seeds_draw_differently():
 def test_a_diverging_configuration_does_not_harm_the_others():
     wild = Choice(local_lr=1e30, batch_size=2, start_round=100)
     fine = Choice(start_round=100)
-    both = train(**sweep(fine, wild, max_parallel=8))
+    both = train(**sweep(fine, wild, **AT_ONCE))
     np.testing.assert_array_equal(both.failed(), [False, True])
     assert_same(both, train(**sweep(fine)), 1e-5, slice(0, 1))
 
@@ -75,8 +82,8 @@ def test_a_diverging_configuration_does_not_harm_the_others():
 def test_a_client_without_a_requirement_harms_nobody():
     """A NaN requirement: the client has no weight, and the round is the others' round."""
     fixed = sweep(
-        Choice(start_round=100), Choice(start_round=100, batch_size=2), max_parallel=8,
-        requirement=maxfl.fixed(1.0, 10),
+        Choice(start_round=100), Choice(start_round=100, batch_size=2),
+        requirement=maxfl.fixed(1.0, 10), **AT_ONCE,
     )  # fmt: skip
     odd = simulation(**fixed)
     prepared = odd.prepare()
@@ -103,7 +110,7 @@ def test_clients_of_very_unequal_size():
     federation = maxfl.Federation.from_clients(data, data[::-1])
     assert len(federation.train.y) == sum(sizes)
     history = maxfl.simulate(
-        federation, DROPOUT_MODEL, maxfl.maxfl(), TRAINING._replace(cohort=6),
+        federation, DROPOUT_MODEL, maxfl.maxfl(), TRAINING._replace(cohort=6, rounds=3),
         requirement=maxfl.solo(1.5, 10),
     )  # fmt: skip
     params = jax.tree.map(lambda a: a[0], history.params)

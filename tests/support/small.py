@@ -9,6 +9,8 @@ hyper-parameters: change those.
 import functools
 from typing import NamedTuple
 
+import jax
+
 import maxfl
 from support.federations import CLASSES, FEATURES, make_clients
 
@@ -29,6 +31,11 @@ TRAINING = maxfl.Training(
     checkpoint_every=4,
 )
 """At least three rounds, or blocks are shorter."""
+
+
+def one_device():
+    """Return the first of the two devices that tests have."""
+    return (jax.devices()[0],)
 
 
 def simulation(algorithm, training=TRAINING, *, model=MODEL, **options):
@@ -108,10 +115,3 @@ def everything(rounds=6, **options):
         "seed": (0, 1),
         **options,
     }
-
-
-def run_blocks(simulation):
-    """Train a simulation and return its history, and the state after its last round."""
-    prepared = simulation.prepare()
-    states, blocks = zip(*simulation.blocks(prepared, simulation.start()), strict=True)
-    return simulation.history(prepared, blocks, states[-1]), states[-1]
