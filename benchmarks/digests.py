@@ -83,7 +83,7 @@ def main() -> None:
         found = json.loads(options.file.read_text())
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        command("data", "write", write_config(folder, {}), folder / "on-disk")
+        command("data", "write", write_config(folder, {}), folder / "federation")
         todo = {name: case for name, case in cases(folder).items() if options.only in name}
         for name, case in todo.items():
             if name not in found:
@@ -124,7 +124,7 @@ def cases(folder: Path) -> dict[str, Case]:
     }
     found["sweep"] = Case("sweep", lists)
     found["sweep/vectorised"] = Case("sweep", lists, ("--max-parallel", "4"))
-    disk = {"data.source": "disk", "data.folder": str(folder / "on-disk"), "data.eval_clients": 3}
+    disk = {"data.source": "disk", "data.folder": str(folder / "federation"), "data.eval_clients": 3}
     opt_out = {"participation.rule": "opt-out", "participation.max_candidates": 6}
     for name, more in {"": {}, "/opt-out": opt_out, "/scaffold": scaffold}.items():
         found[f"on-disk{name}"] = Case("run", disk | more)
