@@ -124,7 +124,11 @@ def cases(folder: Path) -> dict[str, Case]:
     }
     found["sweep"] = Case("sweep", lists)
     found["sweep/vectorised"] = Case("sweep", lists, ("--max-parallel", "4"))
-    disk = {"data.source": "disk", "data.folder": str(folder / "federation"), "data.eval_clients": 3}
+    disk = {
+        "data.source": "disk",
+        "data.folder": str(folder / "federation"),
+        "data.eval_clients": 3,
+    }
     opt_out = {"participation.rule": "opt-out", "participation.max_candidates": 6}
     for name, more in {"": {}, "/opt-out": opt_out, "/scaffold": scaffold}.items():
         found[f"on-disk{name}"] = Case("run", disk | more)

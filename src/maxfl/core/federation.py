@@ -11,6 +11,8 @@ from maxfl.utils.errors import InputError, check_count
 
 Arrays = tuple[ArrayLike, ArrayLike]
 INT32 = np.iinfo(np.int32)
+MOST_SAMPLES = 2**31 - 2**20
+"""Of a split: they are numbered in int32, with room to count on past the last of them."""
 MANY_CLASSES = 10_000
 """More labels than this, and than there are samples, are taken for a mistake."""
 
@@ -145,8 +147,8 @@ class Federation(NamedTuple):
         checked_train, checked_test = pairs[: len(train)], pairs[len(train) :]
         classes = _classes([y for _, y in pairs], where, classes)
         return cls(
-            _flatten(checked_train),
-            _flatten(checked_test),
+            _flatten(checked_train, "train"),
+            _flatten(checked_test, "test"),
             seen=len(train) - unseen,
             classes=classes,
             input_scaling=input_scaling or default_input_scaling(checked_train[0][0].dtype),
@@ -268,10 +270,23 @@ def _classes(labels: Sequence[NDArray[np.int32]], where: Sequence[str], classes:
     return classes
 
 
-def _flatten(clients: Sequence[tuple[NDArray[Any], NDArray[np.int32]]]) -> Samples:
-    sizes = [len(y) for _, y in clients]
-    return Samples(
-        np.concatenate([x for x, _ in clients]),
-        np.concatenate([y for _, y in clients]),
-        np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32),
-    )
+def client_offsets(sizes: ArrayLike, where: str) -> NDArray[np.int32]:
+    """Return where the samples of each client begin, int32[K + 1], or refuse too many."""
+    offsets = np.concatenate([[0], np.cumsum(np.asarray(sizes, np.int64))])
+    check_sample_count(int(offsets[-1]), where)
+    return offsets.astype(np.int32)
+
+
+def check_sample_count(total: int, where: str) -> None:
+    """Refuse more samples than can be numbered."""
+    if total > MOST_SAMPLES:
+        raise InputError(
+            f"{where}: {total:,} samples in all, but at most {MOST_SAMPLES:,} can be numbered: "
+            f"leave some out, or make several federations"
+        )
+
+
+def _flatten(clients: Sequence[tuple[NDArray[Any], NDArray[np.int32]]], where: str) -> Samples:
+    offsets = client_offsets([len(y) for _, y in clients], where)  # before anything is copied
+    x, y = zip(*clients, strict=True)
+    return Samples(np.concatenate(x), np.concatenate(y), offsets)

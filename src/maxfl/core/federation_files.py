@@ -20,13 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxfl.core.federation import (  # fmt: skip
-    INT32,
     Arrays,
     Federation,
     InputScaling,
     Metadata,
     Samples,
+    check_sample_count,
     checked_samples,
+    client_offsets,
     default_input_scaling,
 )
 from maxfl.utils.disk_space import explain_disk_full, require_space
@@ -119,11 +120,7 @@ class _Writer:
             self._write(f"{split}-x.bin", x)
             self._write(f"{split}-y.bin", y)
             self._ends[split].append(self._ends[split][-1] + len(y))
-            if self._ends[split][-1] > INT32.max:
-                raise InputError(
-                    f"{where}: more than {INT32.max:,} samples in all, which their numbers can't "
-                    f"hold: leave some out, or write several federations"
-                )
+            check_sample_count(self._ends[split][-1], where)
 
     def finish(
         self, unseen: int, classes: int, input_scaling: InputScaling | None, metadata: Metadata
@@ -243,7 +240,7 @@ def _mapped(path: Path, dtype: Any, shape: tuple[int, ...]) -> Any:
 def read_clients(samples: Samples, clients: NDArray[np.int64], room: int | None = None) -> Samples:
     """Copy the samples of some clients, in their order; with ``room`` for so many rows."""
     starts, ends = samples.offsets[clients], samples.offsets[clients + 1]
-    offsets = np.concatenate([[0], np.cumsum(ends - starts)]).astype(np.int32)
+    offsets = client_offsets(ends - starts, "clients that are read at once")
     room = int(offsets[-1]) if room is None else room
     x = np.zeros((room, *samples.x.shape[1:]), samples.x.dtype)
     y = np.zeros(room, np.int32)

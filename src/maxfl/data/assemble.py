@@ -6,7 +6,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maxfl.core.federation import Arrays, Federation, Metadata, Samples, default_input_scaling
+from maxfl.core.federation import (
+    Arrays,
+    Federation,
+    Metadata,
+    Samples,
+    client_offsets,
+    default_input_scaling,
+)
 from maxfl.data.dataset import Dataset
 from maxfl.data.partition import Parts, Split
 from maxfl.utils.errors import InputError, check_choice, check_number
@@ -121,10 +128,10 @@ def label_map(flip: str, classes: int, rng: np.random.Generator) -> NDArray[np.i
 def _copy(dataset: Dataset, parts: Parts, clients: TrainTestSplit) -> Samples:
     """Copy the samples of all clients into flat arrays; flipped clients' with new labels."""
     sizes = [len(rows) for rows in parts]
+    offsets = client_offsets(sizes, dataset.title)
     rows = np.concatenate(parts)
     y = dataset.y[rows]
     y = np.where(np.repeat(clients.is_flipped, sizes), clients.new_label[y], y)
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
     return Samples(np.ascontiguousarray(dataset.x[rows]), y, offsets)
 
 

@@ -1,5 +1,7 @@
 """One model on all clients in one pass: a big matrix multiplication and a sum per client."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 from jax import Array
@@ -9,6 +11,7 @@ from maxfl.core.model import Params
 from maxfl.engine.collectives import all_sum
 from maxfl.engine.layout import CLIENT
 from maxfl.engine.local import Score, Task, sample_losses, scale_inputs
+from maxfl.engine.running_sum import RunningSum, add, start_sum, value_of
 
 
 def owners(samples: Samples) -> Array:
@@ -37,13 +40,32 @@ def evaluate(task: Task, chunk_size: int, owner: Array, params: Params) -> Score
         y = jax.lax.dynamic_slice_in_dim(samples.y, window, size)
         k = jax.lax.dynamic_slice_in_dim(owner, window, size)
         losses, hits = sample_losses(task.model, params, scale_inputs(task.input_scaling, x), y)
+        add_chunk = partial(_add_per_client, k)
         return Score(
-            sums.loss.at[k].add(jnp.where(fresh, losses, 0.0), indices_are_sorted=True),
-            sums.accuracy.at[k].add(jnp.where(fresh, hits, 0.0), indices_are_sorted=True),
+            add_chunk(sums.loss, jnp.where(fresh, losses, 0.0)),
+            add_chunk(sums.accuracy, jnp.where(fresh, hits, 0.0)),
         )
 
-    zeros = jnp.zeros(clients, jnp.float32)
+    # Room behind the last client, for a chunk that begins with its samples.
+    zero = start_sum((clients + size,))
     turns = -(-total // (size * devices))
-    sums = all_sum(jax.lax.fori_loop(0, turns, chunk, Score(zeros, zeros)))
+    sums = jax.lax.fori_loop(0, turns, chunk, Score(zero, zero))
+    loss, hits = all_sum((value_of(sums.loss)[:clients], value_of(sums.accuracy)[:clients]))
     counts = jnp.diff(samples.offsets)
-    return Score(sums.loss / counts, sums.accuracy / counts)
+    return Score(loss / counts, hits / counts)
+
+
+def _add_per_client(owner: Array, sums: RunningSum, values: Array) -> RunningSum:
+    """Add a chunk's values, float32[n], to the sums of the clients that they belong to.
+
+    Owners are sorted and no client is empty, so the chunk's clients are n neighbours at most.
+    """
+    first, size = owner[0], len(values)
+    of_chunk = jnp.zeros(size, jnp.float32)
+    of_chunk = of_chunk.at[owner - first].add(values, indices_are_sorted=True)
+    neighbours = jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, first, size), sums)
+    return jax.tree.map(
+        lambda a, new: jax.lax.dynamic_update_slice_in_dim(a, new, first, 0),
+        sums,
+        add(neighbours, of_chunk),
+    )

@@ -10,6 +10,7 @@ from jax import Array
 from maxfl.core.federation import InputScaling, Samples
 from maxfl.core.model import Model, Params
 from maxfl.core.prng import batch_key, dropout_key
+from maxfl.engine.running_sum import add, start_sum, value_of
 
 
 class Task(NamedTuple):
@@ -42,10 +43,13 @@ class Minibatches(NamedTuple):
 
 
 class Score(NamedTuple):
-    """Mean loss and accuracy of one model on samples of one client, or of each of K clients."""
+    """Loss and accuracy of one model on samples of one client, or of each of K clients.
 
-    loss: Array
-    accuracy: Array
+    Means; or, on the way to them, running sums of losses and hits.
+    """
+
+    loss: Any
+    accuracy: Any
 
 
 def scale_inputs(input_scaling: InputScaling, x: Array) -> Array:
@@ -115,10 +119,11 @@ def client_score(task: Task, chunk_size: int, client: Array, params: Params) -> 
         y = jax.lax.dynamic_slice_in_dim(samples.y, window, size)
         losses, hits = sample_losses(task.model, params, scale_inputs(task.input_scaling, x), y)
         return position + size, Score(
-            sums.loss + jnp.where(counts, losses, 0.0).sum(),
-            sums.accuracy + jnp.where(counts, hits, 0.0).sum(),
+            add(sums.loss, jnp.where(counts, losses, 0.0).sum()),
+            add(sums.accuracy, jnp.where(counts, hits, 0.0).sum()),
         )
 
-    zero = jnp.zeros((), jnp.float32)
-    _, sums = jax.lax.while_loop(lambda c: c[0] < end, chunk, (start, Score(zero, zero)))
-    return Score(sums.loss / (end - start), sums.accuracy / (end - start))
+    begin = start, Score(start_sum(), start_sum())
+    _, sums = jax.lax.while_loop(lambda c: c[0] < end, chunk, begin)
+    count = end - start
+    return Score(value_of(sums.loss) / count, value_of(sums.accuracy) / count)
