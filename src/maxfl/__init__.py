@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from maxfl.runs.tables import Labels as Labels
     from maxfl.runs.trackers import tracker as tracker
     from maxfl.utils.errors import InputError as InputError
+    from maxfl.utils.errors import TrainingWarning as TrainingWarning
 
 _PUBLIC = {
     "algorithms": (
@@ -85,7 +86,7 @@ _PUBLIC = {
     "runs.run": ("run",),
     "runs.tables": ("Labels",),
     "runs.trackers": ("tracker",),
-    "utils.errors": ("InputError",),
+    "utils.errors": ("InputError", "TrainingWarning"),
 }  # fmt: skip
 _NAMESPACES = {
     "aggregators": "core.aggregators",

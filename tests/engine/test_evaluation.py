@@ -8,9 +8,9 @@ from jax.sharding import Mesh, PartitionSpec
 
 import maxfl
 from maxfl.core.federation import InputScaling, Samples, client_offsets
-from maxfl.engine.evaluation import evaluate, owners
+from maxfl.engine.evaluation import client_score, evaluate, owners
 from maxfl.engine.layout import CLIENT, SWEEP
-from maxfl.engine.local import Score, Task, client_score
+from maxfl.engine.minibatches import Task
 
 MODEL = maxfl.Model(lambda key: (), lambda params, x, key=None: jnp.stack([x, 0.3 * x - 1], 1))  # noqa: ARG005
 """Two logits of one number; no parameters."""

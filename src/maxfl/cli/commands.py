@@ -73,9 +73,12 @@ class ComputingCommand(TyperCommand):
     """A command that computes with JAX, which is set up when it runs; its help need not wait."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Set JAX up, and run the command."""
+        """Set JAX up, and run the command; what Python warns of is printed as a note."""
         set_up_jax()
-        return super().invoke(ctx)
+        from maxfl.cli.terminal import print_warnings
+
+        with print_warnings():
+            return super().invoke(ctx)
 
 
 def set_up_jax() -> None:

@@ -21,7 +21,7 @@ app = typer.Typer()
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 BAR_WIDTH = 60
-MOST_ROWS = 12
+MOST_ROWS, MOST_WARNINGS = 12, 5
 QUIET = 90.0
 """Seconds without a sign of life after which one should look after a run."""
 
@@ -101,6 +101,8 @@ def _panel(folder: Path, status: "Status") -> Panel:
             parts.append(f"{name:<10}{_spark(values)} {_format(metric, values[-1])}")
     if status.rows:
         parts.append(_rows(status))
+    for text in dict.fromkeys(status.warnings[:MOST_WARNINGS]):
+        parts.append(f"[yellow]{escape(text)}[/]")
     return Panel(Group(*parts), title=escape(str(folder)), title_align="left", width=78)
 
 

@@ -1,6 +1,7 @@
 """What a person sees in the terminal: progress while it runs, a table when it is done."""
 
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +23,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from maxfl.utils.errors import InputError
+from maxfl.utils.errors import InputError, TrainingWarning
 
 if TYPE_CHECKING:
     from maxfl.engine.trainer import Progress as Report
@@ -85,6 +86,19 @@ def print_error(error: Exception) -> None:
     """Print an error as one message, also where nothing else is printed."""
     set_quiet(False)
     errors.print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def print_warnings() -> Iterator[None]:
+    """Print Python's warnings as notes, without the line of code that gave them."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        errors.print(f"Note: {message}", style="yellow", markup=False, highlight=False)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", TrainingWarning)
+        warnings.showwarning = show
+        yield
 
 
 def announce(line: str) -> None:
@@ -244,14 +258,18 @@ def _notes(entries: Sequence[dict[str, Any]]) -> list[str]:
     """Say what went wrong in some of the runs, if anything."""
     count = f"of {len(entries)} run{'s' if len(entries) > 1 else ''}"
     stalled = [e["stalled_from_round"] for e in entries if e["stalled_from_round"] is not None]
-    diverged = sum(e["diverged"] for e in entries)
-    notes = []
+    found: dict[str, list[str]] = {}
+    for entry in entries:
+        for warning in entry.get("warnings", []):  # runs of 0.1 have none
+            found.setdefault(warning["kind"], []).append(warning["text"])
+    notes = [f"{len(texts)} {count}: {texts[0]}" for texts in found.values()]
     if stalled:
         notes.append(
-            f"{len(stalled)} {count} stopped learning: nobody was willing from round "
+            f"{len(stalled)} {count} stopped learning: no honest client was willing from round "
             f"{min(stalled)} on"
         )
-    if diverged:
+    diverged = sum(e["diverged"] for e in entries)
+    if diverged and "diverged" not in found:
         notes.append(f"{diverged} {count} diverged: losses are not finite; lower the learning rate")
     if byzantine := max(e["byzantine_clients"] for e in entries):
         notes.append(f"{byzantine} seen clients are Byzantine, and count in no figure")

@@ -8,6 +8,7 @@ goes on as before: Σ q u becomes (Σ q) · robust mean of the u_k, each countin
     trimmed-mean  per coordinate the weighted mean without the share β of weight at both ends; same
     krum          the update closest to its n − f − 2 nearest; Blanchard et al., NeurIPS 2017
     multi-krum    the weighted mean of the ``num_selected`` closest ones; same
+                  Both need n > 2f + 2 updates: from fewer, nothing is made.
 
 All but clipping hold the whole cohort's updates in memory at once, and leave those out that are not
 finite; clipping makes nothing of them. With equal weights the rules are the textbook's. Lengths and
@@ -110,11 +111,15 @@ def clip_update(update: Pytree, largest: Array) -> Pytree:
 def aggregate(
     rule: AggregationRule, hparams: AggregatorHParams, updates: Pytree, weights: Array
 ) -> WeightedSum:
-    """Put a cohort's updates, leading axis m, with weights float[m], together by a rule."""
+    """Put a cohort's updates, leading axis m, with weights float[m], together by a rule.
+
+    Where the rule can't decide, the sum has no weight, and the model is to stay as it was.
+    """
     finite = jnp.all(jnp.stack([_finite(leaf) for leaf in jax.tree.leaves(updates)]), axis=0)
     q = jnp.where(finite, weights, 0.0)
     clean = jax.tree.map(lambda u: jnp.where(_like(q > 0, u), u, 0.0), updates)
     if rule is AggregationRule.KRUM:
+        q = jnp.where((q > 0).sum() > krum_limit(hparams), q, 0.0)
         selected = jnp.where(_closest(hparams, model_part(clean), q > 0), q, 0.0)
         share = selected / jnp.where(selected.sum() > 0, selected.sum(), 1.0)
         return WeightedSum(
@@ -122,6 +127,11 @@ def aggregate(
         )
     middle = _median if rule is AggregationRule.MEDIAN else _trimmed
     return WeightedSum(jax.tree.map(lambda u: q.sum() * middle(hparams, u, q), clean), q.sum())
+
+
+def krum_limit(hparams: AggregatorHParams) -> Any:
+    """Return 2f + 2: with no more updates than that, Byzantine ones can win."""
+    return 2 * hparams.num_byzantine + 2
 
 
 def _median(hparams: AggregatorHParams, values: Array, q: Array) -> Array:  # noqa: ARG001

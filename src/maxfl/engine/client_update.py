@@ -22,7 +22,8 @@ from maxfl.core.model import Params
 from maxfl.core.participation import willing
 from maxfl.core.prng import Purpose, key
 from maxfl.engine.client_state import read_state
-from maxfl.engine.local import Minibatches, batch_gradient, client_score
+from maxfl.engine.evaluation import client_score
+from maxfl.engine.minibatches import Minibatches, batch_gradient
 from maxfl.engine.state import Personal, RoundContext, State
 
 

@@ -1,17 +1,36 @@
-"""One model on all clients in one pass: a big matrix multiplication and a sum per client."""
+"""Loss and accuracy of a model: on all clients in one pass, or on one client."""
 
 from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import optax
 from jax import Array
 
 from maxfl.core.federation import Samples
-from maxfl.core.model import Params
+from maxfl.core.model import Model, Params
 from maxfl.engine.collectives import all_sum
 from maxfl.engine.layout import CLIENT
-from maxfl.engine.local import Score, Task, sample_losses, scale_inputs
-from maxfl.engine.running_sum import RunningSum, add, start_sum, value_of
+from maxfl.engine.minibatches import Task, scale_inputs
+from maxfl.utils.running_sum import RunningSum, add, start_sum, value_of
+
+
+class Score(NamedTuple):
+    """Loss and accuracy of one model on samples of one client, or of each of K clients.
+
+    Means; or, on the way to them, running sums of losses and hits.
+    """
+
+    loss: Any
+    accuracy: Any
+
+
+def sample_losses(model: Model, params: Params, x: Array, y: Array) -> tuple[Array, Array]:
+    """Compute cross-entropy and correctness of each sample, float32[n], in evaluation mode."""
+    logits = model.apply(params, x)
+    losses = optax.softmax_cross_entropy_with_integer_labels(logits, y)
+    return losses, (jnp.argmax(logits, axis=-1) == y).astype(jnp.float32)
 
 
 def owners(samples: Samples) -> Array:
@@ -23,8 +42,8 @@ def owners(samples: Samples) -> Array:
 def evaluate(task: Task, chunk_size: int, owner: Array, params: Params) -> Score:
     """Compute mean loss and accuracy of one model on every client's samples, float32[K] each.
 
-    ``chunk_size`` samples go through the model at once. Runs under ``shard_map``: the devices along
-    the client axis take turns with the chunks.
+    A big matrix multiplication, and a sum per client; ``chunk_size`` samples go through the model
+    at once. Runs under ``shard_map``: the devices along the client axis take turns with the chunks.
     """
     samples = task.samples
     total, clients = len(samples.y), len(samples.offsets) - 1
@@ -69,3 +88,33 @@ def _add_per_client(owner: Array, sums: RunningSum, values: Array) -> RunningSum
         sums,
         add(neighbours, of_chunk),
     )
+
+
+def client_score(task: Task, chunk_size: int, client: Array, params: Params) -> Score:
+    """Measure a model on all samples of the client in a slot, ``chunk_size`` of them at once.
+
+    A loop of as many chunks as the client fills: time follows its size and nothing is padded.
+    """
+    samples = task.samples
+    start, end = samples.offsets[client], samples.offsets[client + 1]
+    total = len(samples.y)
+    size = min(chunk_size, total)
+
+    def chunk(carry: tuple[Array, Score]) -> tuple[Array, Score]:
+        position, sums = carry
+        # Near the end of the arrays the window slides back and the mask skips what was counted.
+        window = jnp.minimum(position, total - size)
+        row = window + jnp.arange(size)
+        counts = (row >= position) & (row < end)
+        x = jax.lax.dynamic_slice_in_dim(samples.x, window, size)
+        y = jax.lax.dynamic_slice_in_dim(samples.y, window, size)
+        losses, hits = sample_losses(task.model, params, scale_inputs(task.input_scaling, x), y)
+        return position + size, Score(
+            add(sums.loss, jnp.where(counts, losses, 0.0).sum()),
+            add(sums.accuracy, jnp.where(counts, hits, 0.0).sum()),
+        )
+
+    begin = start, Score(start_sum(), start_sum())
+    _, sums = jax.lax.while_loop(lambda c: c[0] < end, chunk, begin)
+    count = end - start
+    return Score(value_of(sums.loss) / count, value_of(sums.accuracy) / count)

@@ -17,7 +17,7 @@ from maxfl.core.model import Model
 from maxfl.core.participation import Participation, everyone
 from maxfl.core.requirement import Requirement, solo
 from maxfl.core.server_optimizers import ServerOptimizer, sgd
-from maxfl.engine.local import scale_inputs
+from maxfl.engine.minibatches import scale_inputs
 from maxfl.engine.state import HParams
 
 

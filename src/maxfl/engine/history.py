@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from maxfl.core import appeal
 from maxfl.core.model import Params
 from maxfl.core.requirement import Solo, Thresholds
-from maxfl.engine.state import CohortRecord, Evaluation, Personal, RoundCounts
+from maxfl.engine.state import CohortRecord, Evaluation, ModelStep, Personal, RoundCounts
 from maxfl.utils.errors import InputError, check_choice
 
 Floats = NDArray[np.float32]
@@ -37,6 +37,7 @@ class History(NamedTuple):
         thresholds: Requirements, [C, K] each.
         is_byzantine: Who is Byzantine in each configuration, bool[C, K]; they count in no mean.
         params: The final global model, leading axis C.
+        steps: The server's step of each round, [C, R] each; () where they are not known.
         counts: Of all clients, where data are streamed and the history is that of the evaluation
             clients; else ().
     """
@@ -49,6 +50,7 @@ class History(NamedTuple):
     thresholds: Thresholds
     is_byzantine: NDArray[np.bool_]
     params: Params
+    steps: ModelStep | tuple[()] = ()
     counts: RoundCounts | tuple[()] = ()
 
     def satisfied(

@@ -22,17 +22,19 @@ from maxfl.core.server_optimizers import OptimizerHParams, OptimizerKind, transf
 from maxfl.engine.client_state import init_states
 from maxfl.engine.client_update import inflate_loss, personal_scores
 from maxfl.engine.collectives import all_gather, scatter
-from maxfl.engine.evaluation import evaluate, owners
+from maxfl.engine.evaluation import client_score, evaluate, owners
 from maxfl.engine.layout import CLIENT, SWEEP, Layout
-from maxfl.engine.local import Minibatches, Task, batch_gradient, client_score
+from maxfl.engine.minibatches import Minibatches, Task, batch_gradient
 from maxfl.engine.rounds import all_losses, needed_losses, run_round
 from maxfl.engine.spec import SoloSpec, Spec
 from maxfl.engine.state import (
     CohortRecord,
     Data,
     Evaluation,
+    ModelStep,
     Personal,
     RoundContext,
+    RoundRecord,
     SoloHParams,
     State,
     Sweep,
@@ -126,7 +128,7 @@ def train_solo(
 @partial(jax.jit, static_argnums=0)
 def run_block(
     spec: Spec, data: Data, sweep: Sweep, first: Array, schedule: Array
-) -> tuple[State, CohortRecord, Evaluation]:
+) -> tuple[State, RoundRecord, Evaluation]:
     """Run a block of rounds from round ``first`` on, for every configuration.
 
     Args:
@@ -137,29 +139,29 @@ def run_block(
         schedule: int[P]: so many rounds, then an evaluation, P times; or ``SKIP``.
 
     Returns:
-        The new state; the cohorts, [C, P, period, m]; evaluations, [C, P, K].
+        The new state; rounds, [C, P, period, ...]; evaluations, [C, P, K].
     """
 
     def shard(
         data: Data, sweep: Sweep, first: Array, schedule: Array
-    ) -> tuple[State, CohortRecord, Evaluation]:
+    ) -> tuple[State, RoundRecord, Evaluation]:
         owner, test_owner = owners(data.train), owners(data.test)
 
-        def configuration(one: Sweep) -> tuple[State, CohortRecord, Evaluation]:
+        def configuration(one: Sweep) -> tuple[State, RoundRecord, Evaluation]:
             context = RoundContext(
                 spec, data, owner, one.hparams, one.requirement, one.is_byzantine
             )
 
             def period(carry: tuple[State, Any, Array], rounds: Array) -> tuple[Any, Any]:
                 state, losses, first = carry
-                state, losses, cohorts = _rounds(context, state, losses, first, rounds)
+                state, losses, records = _rounds(context, state, losses, first, rounds)
                 first = first + jnp.maximum(rounds, 0)
                 show = partial(evaluate_all, context, test_owner, first, state, losses)
-                return (state, losses, first), (cohorts, _if(rounds != SKIP, show))
+                return (state, losses, first), (records, _if(rounds != SKIP, show))
 
             begin = one.state, needed_losses(context, one.state.server), first
-            (state, _, _), (cohorts, evaluation) = jax.lax.scan(period, begin, schedule)
-            return state, cohorts, evaluation
+            (state, _, _), (records, evaluation) = jax.lax.scan(period, begin, schedule)
+            return state, records, evaluation
 
         return map_chunks(configuration, sweep, spec.layout.parallel_configurations)
 
@@ -213,17 +215,19 @@ def on_devices(
 
 def _rounds(
     context: RoundContext, state: State, losses: Any, first: Array, count: Array
-) -> tuple[State, Any, CohortRecord]:
-    """Run ``count`` rounds of one configuration; their cohorts, [period, m], the rest zeros."""
+) -> tuple[State, Any, RoundRecord]:
+    """Run ``count`` rounds of one configuration; records of a period, beyond them zeros."""
 
-    def one(i: Array, carry: tuple[State, Any, CohortRecord]) -> tuple[State, Any, CohortRecord]:
+    def one(i: Array, carry: tuple[State, Any, RoundRecord]) -> tuple[State, Any, RoundRecord]:
         state, losses, log = carry
-        state, losses, cohort = run_round(context, first + i, state, losses)
-        return state, losses, jax.tree.map(lambda rows, row: rows.at[i].set(row), log, cohort)
+        state, losses, record = run_round(context, first + i, state, losses)
+        return state, losses, jax.tree.map(lambda rows, row: rows.at[i].set(row), log, record)
 
-    shape = (context.spec.period, context.spec.cohort)
-    no = jnp.zeros(shape, bool)
-    log = CohortRecord(jnp.zeros(shape, jnp.int32), no, no, jnp.zeros(shape))
+    period = context.spec.period
+    shape = (period, context.spec.cohort)
+    no, norms = jnp.zeros(shape, bool), jnp.zeros(period)
+    cohorts = CohortRecord(jnp.zeros(shape, jnp.int32), no, no, jnp.zeros(shape))
+    log = RoundRecord(cohorts, ModelStep(norms, norms))
     return jax.lax.fori_loop(0, count, one, (state, losses, log))
 
 

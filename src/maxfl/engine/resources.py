@@ -12,10 +12,11 @@ from maxfl.core.aggregators import AggregationRule
 from maxfl.core.federation import Federation
 from maxfl.core.model import Model
 from maxfl.distributed.processes import free_bytes
+from maxfl.engine.evaluation import sample_losses
 from maxfl.engine.experiment import Experiment
 from maxfl.engine.layout import SWEEP, EvalBatch, Layout
-from maxfl.engine.local import Minibatches, Task, batch_gradient, sample_losses, scale_inputs
-from maxfl.engine.state import CohortRecord, Evaluation, Personal, State
+from maxfl.engine.minibatches import Minibatches, Task, batch_gradient, scale_inputs
+from maxfl.engine.state import CohortRecord, Evaluation, ModelStep, Personal, State
 from maxfl.utils.disk_space import explain_disk_full, format_bytes, require_space
 from maxfl.utils.errors import OutOfMemoryError
 
@@ -197,8 +198,9 @@ def results_bytes(
     """Count bytes of all evaluations by so many clients, and of all cohorts."""
     training = experiment.training
     measures = len(Evaluation._fields) + (len(Personal._fields) if personal else 0)
-    cohorts = training.rounds * training.cohort * len(CohortRecord._fields)
-    return 4 * configurations * (training.evaluations * clients * measures + cohorts)
+    cohort = training.cohort * len(CohortRecord._fields) + len(ModelStep._fields)
+    rounds = training.rounds * cohort
+    return 4 * configurations * (training.evaluations * clients * measures + rounds)
 
 
 def _losses(federation: Federation, model: Model, params: Any, samples: int, varying: int) -> int:

@@ -5,10 +5,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import optax
 from jax import Array
 
 from maxfl.core.aggregators import aggregate
 from maxfl.core.algorithm import Server, WeightedSum
+from maxfl.core.model import Params
 from maxfl.core.participation import responds, sample, willing
 from maxfl.core.prng import Purpose, key
 from maxfl.core.server_optimizers import take_step
@@ -18,7 +20,7 @@ from maxfl.engine.collectives import all_gather, all_sum, scatter
 from maxfl.engine.evaluation import evaluate
 from maxfl.engine.layout import CLIENT
 from maxfl.engine.spec import Spec
-from maxfl.engine.state import CohortRecord, RoundContext, State
+from maxfl.engine.state import CohortRecord, ModelStep, RoundContext, RoundRecord, State
 
 
 def all_losses(context: RoundContext, server: Server) -> Array:
@@ -34,16 +36,16 @@ def needed_losses(context: RoundContext, server: Server) -> Any:
 
 def run_round(
     context: RoundContext, round_: Array, state: State, losses: Any
-) -> tuple[State, Any, CohortRecord]:
+) -> tuple[State, Any, RoundRecord]:
     """Run round ``round_`` (counted from 0) from a state and its ``needed_losses``."""
     slots, sampled = _sample_cohort(context, round_, losses)
-    state, cohort = train_cohort(context, round_, state, losses, slots, sampled)
-    return state, needed_losses(context, state.server), cohort
+    state, record = train_cohort(context, round_, state, losses, slots, sampled)
+    return state, needed_losses(context, state.server), record
 
 
 def train_cohort(
     context: RoundContext, round_: Array, state: State, losses: Any, slots: Array, sampled: Array
-) -> tuple[State, CohortRecord]:
+) -> tuple[State, RoundRecord]:
     """Train a cohort, given by its clients' slots int[m] and which of them are real, bool[m]."""
     spec, hparams = context.spec, context.hparams
     absence = key(hparams.seed, Purpose.UNAVAILABLE, round_)
@@ -64,14 +66,22 @@ def train_cohort(
         state.client_states, slots, cohort.participated, replies.client_state
     )
     # Momentum, or a projection, would move what nobody worked on.
-    anybody = cohort.participated.any()
+    moves = cohort.participated.any()
+    if spec.gathers_updates:
+        moves &= total.weight > 0
     server, opt_state = jax.tree.map(
-        lambda new, old: jnp.where(anybody, new, old),
+        lambda new, old: jnp.where(moves, new, old),
         (Server(params, server_state), opt_state),
         (state.server, state.opt_state),
     )
-    state = State(server, client_states, opt_state)
-    return state, CohortRecord(cohort.client_id, sampled, cohort.participated, cohort.weight)
+    step = _measure_step(state.server.params, server.params)
+    record = CohortRecord(cohort.client_id, sampled, cohort.participated, cohort.weight)
+    return State(server, client_states, opt_state), RoundRecord(record, step)
+
+
+def _measure_step(old: Params, new: Params) -> ModelStep:
+    moved = jax.tree.map(jnp.subtract, new, old)
+    return ModelStep(optax.tree.norm(moved), optax.tree.norm(new))
 
 
 def _sample_cohort(context: RoundContext, round_: Array, losses: Any) -> tuple[Array, Array]:

@@ -30,7 +30,7 @@ from maxfl.engine.resources import (
     state_bytes,
 )
 from maxfl.engine.session import Session
-from maxfl.engine.state import Block, CohortRecord, Data, Evaluation, State, Sweep
+from maxfl.engine.state import Block, Data, Evaluation, RoundRecord, State, Sweep
 from maxfl.engine.trainer import (
     Prepared,
     Progress,
@@ -106,6 +106,11 @@ class Simulation:
         """The clients that judge the model and whose results are kept: all of them."""
         return self.session.experiment.federation
 
+    @property
+    def is_byzantine(self) -> Any:
+        """Which of them are Byzantine, bool[C, K]."""
+        return self.session.narrow(self.session.is_byzantine)
+
     @cached_property
     def resources(self) -> Resources:
         """What the run takes: in its folder two states, and what is measured."""
@@ -172,17 +177,17 @@ class Simulation:
                 states = grow(state.client_states, rows_needed(after, spec.seen))
                 state = state._replace(client_states=session.spread(states))
                 sweep = Sweep(session.hparams, rho, session.is_byzantine, state)
-                state, cohorts, evaluation = run_block(
+                state, records, evaluation = run_block(
                     spec, self._data, sweep, np.int32(first), lengths
                 )
                 # Without the padding, so that a run can go on with another number of devices.
                 narrow = session.narrow(state)
-            found = session.narrow(session.fetch((cohorts, evaluation)))
+            found = session.narrow(session.fetch((records, evaluation)))
             yield narrow, _block(first, rounds, spec.period, *found)
 
     def history(self, prepared: Prepared, blocks: Iterable[Block], state: State) -> History:
         """Put the blocks of a run together."""
-        return collect_history(self.session, prepared, blocks, state)
+        return collect_history(self, prepared, blocks, state)
 
     def like(self, blocks: int) -> Snapshot:
         """Return the structure of a snapshot after so many blocks."""
@@ -218,7 +223,7 @@ def simulate(
 
 
 def _block(
-    first: int, rounds: Any, period: int, cohorts: CohortRecord, evaluation: Evaluation
+    first: int, rounds: Any, period: int, records: RoundRecord, evaluation: Evaluation
 ) -> Block:
     """Return what the program gave for periods of so many ``rounds``, without unused room.
 
@@ -226,16 +231,14 @@ def _block(
         first: Rounds done before.
         rounds: int[P], each at most ``period``.
         period: Room for rounds in a period.
-        cohorts: [C, periods, period, m] each; there may be more periods than P.
+        records: [C, periods, period, ...] each; there may be more periods than P.
         evaluation: [C, periods, K] each.
     """
     used = np.concatenate([np.arange(n) + p * period for p, n in enumerate(rounds)])
 
     def every_round(a: Any) -> Any:
-        return a.reshape(len(a), -1, a.shape[-1])[:, used]
+        return a.reshape(len(a), -1, *a.shape[3:])[:, used]
 
-    return Block(
-        first + np.cumsum(rounds),
-        jax.tree.map(lambda a: a[:, : len(rounds)], evaluation),
-        jax.tree.map(every_round, cohorts),
-    )
+    cohorts, steps = jax.tree.map(every_round, records)
+    evaluation = jax.tree.map(lambda a: a[:, : len(rounds)], evaluation)
+    return Block(first + np.cumsum(rounds), evaluation, cohorts, steps)

@@ -16,7 +16,7 @@ from maxfl.core.federation import InputScaling, Samples
 from maxfl.core.participation import ParticipationHParams
 from maxfl.core.server_optimizers import OptimizerHParams
 from maxfl.engine.client_state import ClientStates
-from maxfl.engine.local import Task
+from maxfl.engine.minibatches import Task
 from maxfl.engine.spec import Spec
 
 
@@ -177,6 +177,25 @@ class CohortRecord(NamedTuple):
     weight: Array
 
 
+class ModelStep(NamedTuple):
+    """The server's step of a round, float32 each.
+
+    Attributes:
+        step_norm: ‖w_{t+1} − w_t‖; 0 where the model stayed as it was.
+        model_norm: ‖w_{t+1}‖.
+    """
+
+    step_norm: Any
+    model_norm: Any
+
+
+class RoundRecord(NamedTuple):
+    """What is known of a round: its cohort and the server's step."""
+
+    cohort: CohortRecord
+    step: ModelStep
+
+
 class RoundCounts(NamedTuple):
     """Counts of honest clients in each round, where a history shows only some; int[C, R].
 
@@ -204,10 +223,12 @@ class Block(NamedTuple):
         rounds: Rounds done at each of its evaluations, int[P].
         evaluation: [C, P, K] each.
         cohorts: [C, rounds of the block, m] each.
+        steps: [C, rounds of the block] each.
         counts: Where data are streamed, [C, rounds of the block] each; else ().
     """
 
     rounds: Any
     evaluation: Evaluation
     cohorts: CohortRecord
+    steps: ModelStep
     counts: Any = ()

@@ -18,13 +18,14 @@ import numpy as np
 
 from maxfl.core.federation import Federation
 from maxfl.core.requirement import Solo, SoloCache, Thresholds, thresholds
+from maxfl.engine.diagnosis import Diagnosis
 from maxfl.engine.experiment import Training
 from maxfl.engine.history import History
 from maxfl.engine.programs import SKIP
 from maxfl.engine.resources import Resources
 from maxfl.engine.session import Session
 from maxfl.engine.solo import train_clients
-from maxfl.engine.state import Block, CohortRecord, Data, Evaluation, Personal, State
+from maxfl.engine.state import Block, CohortRecord, Data, Evaluation, ModelStep, Personal, State
 from maxfl.utils.errors import InputError
 
 Progress = Callable[[str, int, int], None]
@@ -61,6 +62,10 @@ class Trainer(Protocol):
     def eval_federation(self) -> Federation:
         """The clients that judge the model and whose results are kept."""
 
+    @property
+    def is_byzantine(self) -> Any:
+        """Which of these clients are Byzantine, bool[C, K]."""
+
     def describe(self) -> dict[str, Any]:
         """Return everything that a result depends on, as plain data."""
 
@@ -95,12 +100,22 @@ def train(trainer: Trainer, progress: Progress | None = None) -> Snapshot:
     state, blocks = trainer.start(), []
     prepared = trainer.prepare(progress)
     rounds = trainer.session.experiment.training.rounds
+    diagnosis = diagnose(trainer, prepared)
     for now, block in trainer.blocks(prepared, state):
         state = now
         blocks.append(block)
+        diagnosis.warn(block)
         if progress:
             progress("rounds", int(block.rounds[-1]), rounds)
     return Snapshot(prepared, state, blocks)
+
+
+def diagnose(trainer: Trainer, prepared: Prepared) -> Diagnosis:
+    """Return what follows a run and says what goes wrong in it."""
+    return Diagnosis(
+        trainer.session, trainer.eval_federation, trainer.is_byzantine,
+        prepared.solo.train_loss, prepared.thresholds.train,
+    )  # fmt: skip
 
 
 def schedule(training: Training) -> list[list[tuple[int, int]]]:
@@ -171,23 +186,24 @@ def finite_start(session: Session) -> State:
 
 
 def collect_history(
-    session: Session, prepared: Prepared, blocks: Iterable[Block], state: State
+    trainer: Trainer, prepared: Prepared, blocks: Iterable[Block], state: State
 ) -> History:
-    """Put the blocks of a run together, for all clients of the experiment."""
-    blocks = list(blocks)
-    evaluation, cohorts = (
-        jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *parts)
-        for parts in ([b.evaluation for b in blocks], [b.cohorts for b in blocks])
+    """Put the blocks of a run together, for the clients that judge the model."""
+    session, blocks = trainer.session, list(blocks)
+    evaluation, cohorts, steps = jax.tree.map(
+        lambda *parts: np.concatenate(parts, axis=1),
+        *((b.evaluation, b.cohorts, b.steps) for b in blocks),
     )
     return History(
         rounds=np.concatenate([b.rounds for b in blocks]),
-        is_seen=session.experiment.federation.is_seen,
+        is_seen=trainer.eval_federation.is_seen,
         evaluation=evaluation,
         cohorts=cohorts,
         solo=prepared.solo,
         thresholds=prepared.thresholds,
-        is_byzantine=session.narrow(session.is_byzantine),
+        is_byzantine=trainer.is_byzantine,
         params=session.narrow(session.fetch(state.server.params)),
+        steps=steps,
     )
 
 
@@ -198,4 +214,5 @@ def snapshot_like(state: State, blocks: int, *, personal: bool, counts: Any = ()
     evaluation = Evaluation(leaf, leaf, leaf, leaf, leaf, personal_scores)
     cohorts = CohortRecord(leaf, leaf, leaf, leaf)
     prepared = Prepared(Solo(0, 0, 0), Thresholds(0, 0))
-    return Snapshot(prepared, state, [Block(0, evaluation, cohorts, counts)] * blocks)
+    block = Block(0, evaluation, cohorts, ModelStep(leaf, leaf), counts)
+    return Snapshot(prepared, state, [block] * blocks)

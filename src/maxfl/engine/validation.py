@@ -12,7 +12,7 @@ from maxfl.core.participation import Participation
 from maxfl.core.requirement import Requirement
 from maxfl.core.server_optimizers import ServerOptimizer
 from maxfl.engine.experiment import Experiment, Training
-from maxfl.engine.local import scale_inputs
+from maxfl.engine.minibatches import scale_inputs
 from maxfl.utils.errors import InputError, check_count, check_number
 
 KINDS = {
@@ -74,11 +74,19 @@ def _check_byzantine(experiment: Experiment) -> None:
             f"attack.fraction = {fraction.tolist()} of {federation.seen} seen clients is nobody: "
             f"raise it, or leave it 0"
         )
-    most = np.max(aggregator.hparams.num_byzantine)
-    if aggregator.rule is AggregationRule.KRUM and 2 * most + 2 >= training.cohort:
+    if aggregator.rule is not AggregationRule.KRUM:
+        return
+    hparams = aggregator.hparams
+    f, selected = np.max(hparams.num_byzantine), np.max(hparams.num_selected)
+    if 2 * f + 2 >= training.cohort:
         raise InputError(
-            f"server.num_byzantine = {most} with training.cohort = {training.cohort}: Krum needs a "
+            f"server.num_byzantine = {f} with training.cohort = {training.cohort}: Krum needs a "
             f"cohort of more than 2 · num_byzantine + 2"
+        )
+    if selected > training.cohort:
+        raise InputError(
+            f"server.num_selected = {selected} of training.cohort = {training.cohort}: Krum can't "
+            f"select more updates than there are"
         )
 
 

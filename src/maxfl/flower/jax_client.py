@@ -17,9 +17,10 @@ from maxfl.core.algorithm import descend
 from maxfl.core.federation import Federation, InputScaling, Samples
 from maxfl.core.model import Model, Params
 from maxfl.core.prng import Purpose, key
+from maxfl.engine.evaluation import Score, client_score
 from maxfl.engine.experiment import Training
 from maxfl.engine.layout import choose_eval_batch
-from maxfl.engine.local import Minibatches, Score, Task, batch_gradient, client_score
+from maxfl.engine.minibatches import Minibatches, Task, batch_gradient
 from maxfl.flower import keys
 from maxfl.flower.appeal_mod import appeal_mod
 from maxfl.utils.errors import InputError

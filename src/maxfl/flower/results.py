@@ -93,6 +93,7 @@ def summary_entry(rounds: Sequence[Round], title: str) -> dict[str, Any]:
         "values": {},
         "data": title,
         "notes": _notes(rounds),
+        "warnings": [],
         "diverged": False,
         "stalled_from_round": _stalled_from(rounds),
         "clients_without_requirement": 0,

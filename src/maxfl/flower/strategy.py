@@ -25,7 +25,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, Result
 from flwr.serverapp.strategy.strategy_utils import sample_nodes
 
-from maxfl.core.aggregators import Aggregator, mean
+from maxfl.core.aggregators import AggregationRule, Aggregator, krum_limit, mean
 from maxfl.flower import keys
 from maxfl.flower.config import StrategyConfig, describe, refuse_renamed, validate
 from maxfl.flower.evaluation import (
@@ -327,8 +327,18 @@ class MaxFL(FedAvg):
             return "the round's weight is lost in noise"
         if counts.participated < min_replies:
             return f"{counts.participated} good replies, fewer than {min_replies}"
+        if sums.weight <= 0:
+            return self._no_weight(counts)
         finite = all(np.isfinite(array).all() for array in model.values())
         return "" if finite else "the step along the replies is not finite"
+
+    def _no_weight(self, counts: Counts) -> str:
+        """Return why good replies have no weight together."""
+        aggregator, replies = self._config.aggregator, counts.participated
+        if aggregator.rule is AggregationRule.KRUM and replies <= krum_limit(aggregator.hparams):
+            limit = krum_limit(aggregator.hparams)
+            return f"{replies} good replies, and Krum needs more than {limit}"
+        return "no reply has a weight"
 
     def _events(self, replies: SortedReplies, messages: list[Message]) -> list[Event]:
         """Log which clients did not take part, and return that as far as it may be known."""

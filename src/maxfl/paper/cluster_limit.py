@@ -23,8 +23,8 @@ from maxfl.core.appeal import satisfied
 from maxfl.core.federation import Federation, InputScaling, Samples
 from maxfl.core.model import Model, Params
 from maxfl.core.prng import Purpose, batch_key, dropout_key, key
-from maxfl.engine.evaluation import owners
-from maxfl.engine.local import draw_rows, sample_losses, scale_inputs
+from maxfl.engine.evaluation import owners, sample_losses
+from maxfl.engine.minibatches import draw_rows, scale_inputs
 
 BATCH = 128
 RATE = 0.1

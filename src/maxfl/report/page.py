@@ -21,9 +21,11 @@ from maxfl.report.style import COLOURS
 from maxfl.report.table import Statistic, Table, to_html
 from maxfl.report.traces import Trace, TraceKey, read_partition
 from maxfl.report.verdict import verdicts
+from maxfl.utils.paths import SUMMARY
 
 SCRIPTS = ("base.js", "curves.js", "clients.js", "tables.js", "start.js")
 """One script, in this order."""
+MOST_WARNINGS = 10
 Traces = Mapping[TraceKey, Trace]
 
 
@@ -42,7 +44,12 @@ def page(
         "stateNames": STATE_NAMES,
         "cases": [_case(source, series, compared, traces, packed, case) for case in source.cases],
     }
-    notes = [*source.missing, *_left_out(source, series), *([packed.note] if packed.note else [])]
+    notes = [
+        *_first(source.warnings),
+        *source.missing,
+        *_left_out(source, series),
+        *([packed.note] if packed.note else []),
+    ]
     parts = {
         "title": html.escape(_title(source)),
         "style": _resource("page.css"),
@@ -58,6 +65,13 @@ def page(
     }
     # In one pass, so that a name which looks like a place to fill stays a name.
     return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], _resource("page.html"))
+
+
+def _first(warnings: Sequence[str]) -> list[str]:
+    """Return as many warnings as one reads; their number tells of the others."""
+    left = len(warnings) - MOST_WARNINGS
+    more = [f"{left} more warnings: see {SUMMARY}, or the model cards."] if left > 0 else []
+    return [*warnings[:MOST_WARNINGS], *more]
 
 
 def _resource(name: str) -> str:

@@ -30,6 +30,7 @@ class Source(NamedTuple):
         metrics: Columns case, method, seed, round, clients, model, metric, value.
         machines: What each folder was made with.
         missing: Sentences on what is not in the folders.
+        warnings: Sentences on what went wrong in training.
     """
 
     folders: tuple[Path, ...]
@@ -37,6 +38,7 @@ class Source(NamedTuple):
     metrics: pa.Table
     machines: list[dict[str, Any]]
     missing: list[str]
+    warnings: list[str]
 
     @property
     def cases(self) -> list[str]:
@@ -81,7 +83,14 @@ def read(folders: Sequence[Path]) -> Source:
         pa.concat_tables(tables, promote_options="permissive"),
         [part.machine for part in parts],
         missing,
+        [line for configuration in configurations for line in _warnings(configuration)],
     )
+
+
+def _warnings(configuration: Configuration) -> list[str]:
+    """Say what went wrong in a configuration; runs of 0.1 do not tell."""
+    who = f"{configuration.method}, seed {configuration.seed}"
+    return [f"{who}: {warning['text']}." for warning in configuration.entry.get("warnings", [])]
 
 
 def _read_folder(folder: Path) -> _Folder:

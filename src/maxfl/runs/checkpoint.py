@@ -1,12 +1,16 @@
 """Save a run after every block and take it up again, bit for bit.
 
 A checkpoint is a folder: what was known before the first round, one file of results per finished
-block, the state after the last of them, and an index. The index is written last and atomically,
-and names every file with its digest; whatever it does not name does not count. So a run killed at
-any moment leaves the checkpoint of its last finished block.
+block, the state after the last of them, and an index. The index is written last and atomically, and
+has the number of blocks and the digests of the newest files; every block has the digest of the one
+before it, so that the index does not grow with the run. Whatever it does not reach does not count.
+So a run killed at any moment leaves the checkpoint of its last finished block.
+
+The folder may be a link, for instance to a scratch disk. No file in it is touched but the run's.
 """
 
 import json
+import re
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -18,10 +22,12 @@ from maxfl.distributed.processes import broadcast, is_leader, on_leader, raise_t
 from maxfl.engine.state import Block, State
 from maxfl.engine.trainer import Prepared, Snapshot, Trainer
 from maxfl.utils.errors import InputError
-from maxfl.utils.files import digest, from_tensors, to_tensors, write_whole
+from maxfl.utils.files import digest, from_tensors, tensors_metadata, to_tensors, write_whole
 
-FORMAT = 3
-INDEX = "checkpoint.json"
+FORMAT = 4
+INDEX, PREPARED = "checkpoint.json", "prepared"
+OURS = re.compile(rf"{re.escape(INDEX)}|{PREPARED}|(state|block)-\d{{5,}}|client-states\.bin")
+"""Names of a checkpoint's files; those of clients whose states stay on disk too."""
 
 
 class Checkpoint:
@@ -30,7 +36,8 @@ class Checkpoint:
     def __init__(self, folder: Path, description: dict[str, Any]) -> None:
         self.folder = folder
         self._experiment = digest(json.dumps(_plain(description), sort_keys=True).encode())
-        self._files: dict[str, str] = {}
+        self._last_block = ""
+        self._prepared = ""
 
     @property
     def exists(self) -> bool:
@@ -40,14 +47,14 @@ class Checkpoint:
     def save_start(self, prepared: Prepared, state: State) -> None:
         """Save what is known before the first round."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._write({"prepared": prepared, "state-00000": state}, 0)
+        self._prepared = self._write(PREPARED, prepared)
+        self._write_index(0, self._write(_state(0), state))
 
     def save_block(self, number: int, block: Block, state: State) -> None:
         """Save the results of block ``number`` (from 1) and the state after it."""
-        last = f"state-{number - 1:05d}"
-        self._files.pop(last)
-        self._write({f"block-{number:05d}": block, f"state-{number:05d}": state}, number)
-        (self.folder / last).unlink(missing_ok=True)
+        self._last_block = self._write(_block(number), block, {"previous": self._last_block})
+        self._write_index(number, self._write(_state(number), state))
+        (self.folder / _state(number - 1)).unlink(missing_ok=True)
 
     def load(self, trainer: Trainer) -> Snapshot:
         """Read the checkpoint back, or refuse it whole."""
@@ -75,36 +82,48 @@ class Checkpoint:
         return None if blocks is None else broadcast(saved, trainer.like(blocks))
 
     def _restore(self, index: dict[str, Any], trainer: Trainer) -> Snapshot:
-        contents = {name: self._read(name, sha) for name, sha in index["files"].items()}
-        self._files = index["files"]
-        done = index["blocks"]
+        done, expected = index["blocks"], index["last_block"]
+        contents: dict[int, bytes] = {}
+        for number in range(done, 0, -1):
+            contents[number] = self._read(_block(number), expected)
+            expected = tensors_metadata(contents[number])["previous"]
+        self._prepared, self._last_block = index["prepared"], index["last_block"]
         like = trainer.like(done)
         return Snapshot(
-            from_tensors(contents["prepared"], like.prepared),
-            from_tensors(contents[f"state-{done:05d}"], like.state),
-            [from_tensors(contents[f"block-{n:05d}"], b) for n, b in enumerate(like.blocks, 1)],
+            from_tensors(self._read(PREPARED, index["prepared"]), like.prepared),
+            from_tensors(self._read(_state(done), index["state"]), like.state),
+            [from_tensors(contents[n], b) for n, b in enumerate(like.blocks, 1)],
         )
 
     def remove(self) -> None:
-        """Delete the checkpoint, if any: the index first, so that what is left does not count."""
-        if not self.folder.exists():
+        """Delete the run's files, the index first, so that what is left does not count.
+
+        The folder goes too, unless it is a link or holds files of somebody else's.
+        """
+        if not self.folder.is_dir():
             return
         for path in [self.folder / INDEX, *self.folder.iterdir()]:
-            path.unlink(missing_ok=True)
-        self.folder.rmdir()
+            name = path.name.removeprefix(".").removesuffix(".partial")
+            if OURS.fullmatch(name):
+                path.unlink(missing_ok=True)
+        if not self.folder.is_symlink() and not any(self.folder.iterdir()):
+            self.folder.rmdir()
 
-    def _write(self, trees: dict[str, Any], blocks: int) -> None:
-        """Write some files, and then the index that names them."""
-        for name, tree in trees.items():
-            content = to_tensors(tree)
-            write_whole(self.folder / name, content)
-            self._files[name] = digest(content)
+    def _write(self, name: str, tree: Any, metadata: dict[str, str] | None = None) -> str:
+        """Write a file and return its digest."""
+        content = to_tensors(tree, metadata)
+        write_whole(self.folder / name, content)
+        return digest(content)
+
+    def _write_index(self, blocks: int, state: str) -> None:
         index = {
             "format": FORMAT,
             "maxfl": version("maxfl"),
             "experiment": self._experiment,
             "blocks": blocks,
-            "files": self._files,
+            "prepared": self._prepared,
+            "last_block": self._last_block,
+            "state": state,
         }
         write_whole(self.folder / INDEX, json.dumps(index, indent=1).encode())
 
@@ -112,7 +131,6 @@ class Checkpoint:
         try:
             index = json.loads((self.folder / INDEX).read_text())
             layout, experiment = index["format"], index["experiment"]
-            index["files"], index["blocks"]
         except (ValueError, KeyError, TypeError) as error:
             raise self._refusal(f"its index {INDEX} can't be read ({error})") from error
         if layout != FORMAT:  # up to format 2 the index held the whole description
@@ -138,6 +156,14 @@ class Checkpoint:
             f"the checkpoint in {self.folder} can't be resumed: {why}. Nothing was changed. "
             f"Delete {self.folder} to start anew, or restore it from a copy."
         )
+
+
+def _state(number: int) -> str:
+    return f"state-{number:05d}"
+
+
+def _block(number: int) -> str:
+    return f"block-{number:05d}"
 
 
 def _plain(description: Any) -> Any:

@@ -21,6 +21,8 @@ from maxfl.utils.files import read_json, write_json
 PROGRESS = "progress.json"
 TRAIL = ("gm_appeal", "test_accuracy", "willing")
 """What is kept of every round: means over the seen clients and all configurations."""
+MOST_POINTS = 400
+"""Of the trail; beyond them every second one is left out, so that no writing takes longer."""
 LEAST_SECONDS = 0.5
 """Between two writings, if nothing was measured."""
 
@@ -40,7 +42,8 @@ class ProgressState(NamedTuple):
         stopped: Why it ended before its end, as far as it could say.
         configurations: What is special about each.
         latest: Each one's means over the seen clients, as measured last.
-        trail: Means over the seen clients and all configurations, round by round.
+        trail: Means over the seen clients and all configurations, at some of the rounds.
+        warnings: What goes wrong without an error.
     """
 
     pid: int
@@ -55,6 +58,7 @@ class ProgressState(NamedTuple):
     stopped: str | None = None
     latest: list[dict[str, float | None]] = []  # noqa: RUF012 (a NamedTuple, never changed)
     trail: dict[str, list[float | None]] = {}  # noqa: RUF012
+    warnings: list[str] = []  # noqa: RUF012
 
 
 def read_progress(folder: Path) -> ProgressState:
@@ -75,6 +79,7 @@ class ProgressFile:
     ) -> None:
         self._path, self._inner = folder and folder / PROGRESS, inner
         self._news = True  # something that is not to wait for the next regular time
+        self._measured, self._stride = 0, 1
         now = time.time()
         self.state = ProgressState(
             os.getpid(), socket.gethostname(), now, now, [dict(chosen) for chosen in values]
@@ -97,15 +102,24 @@ class ProgressFile:
 
     def note(self, rounds: list[int], metrics: Mapping[str, Any]) -> None:
         """Note means of some more rounds, float[C, E] each."""
-        more: dict[str, list[Any]] = {"round": rounds}
-        more |= {name: [_number(v) for v in metrics[name].mean(0)] for name in TRAIL}
+        picked = [e for e in range(len(rounds)) if (self._measured + e) % self._stride == 0]
+        self._measured += len(rounds)
+        more: dict[str, list[Any]] = {"round": [rounds[e] for e in picked]}
+        for name in TRAIL:
+            means = metrics[name].mean(0)
+            more[name] = [_number(means[e]) for e in picked]
+        trail = {name: self.state.trail.get(name, []) + values for name, values in more.items()}
+        if len(trail["round"]) > MOST_POINTS:
+            self._stride *= 2
+            trail = {name: values[::2] for name, values in trail.items()}
         self._news = True
-        before = self.state.trail
         rows = zip(*(metrics[name][:, -1] for name in TRAIL), strict=True)
-        self.state = self.state._replace(
-            trail={name: before.get(name, []) + values for name, values in more.items()},
-            latest=[dict(zip(TRAIL, map(_number, row), strict=True)) for row in rows],
-        )
+        latest = [dict(zip(TRAIL, map(_number, row), strict=True)) for row in rows]
+        self.state = self.state._replace(trail=trail, latest=latest)
+
+    def warn(self, texts: Sequence[str]) -> None:
+        """Note what goes wrong without an error."""
+        self.state = self.state._replace(warnings=[*self.state.warnings, *texts])
 
     @contextmanager
     def noting_failure(self) -> Iterator[None]:

@@ -1,17 +1,19 @@
 """Run a simulation in a folder: saved after every block, resumable, never overwritten."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
 
 from maxfl.core.requirement import SoloCache
 from maxfl.distributed.processes import is_leader, raise_together
+from maxfl.engine.diagnosis import Finding
 from maxfl.engine.history import History
 from maxfl.engine.session import Session
-from maxfl.engine.trainer import Progress, Trainer
+from maxfl.engine.trainer import Progress, Trainer, diagnose
 from maxfl.runs.checkpoint import Checkpoint
 from maxfl.runs.folder import RunFolder
 from maxfl.runs.summary import summarise
@@ -83,10 +85,20 @@ def run(
                     if is_leader() and not checkpoint.exists:
                         resources.require_space(place.path, ELSEWHERE)
                 with simulation.open(checkpoint.folder, shown.report):
-                    history = _train(simulation, checkpoint, dispatch, solo_cache)
+                    history, findings = _train(simulation, checkpoint, dispatch, solo_cache)
                 with raise_together():
                     if is_leader():
-                        _write_results(place, simulation, history, labels, began)
+                        summary = {
+                            "seconds": round(time.monotonic() - began, 3),
+                            "rounds": session.experiment.training.rounds,
+                            "configurations": summarise(
+                                history,
+                                labels.values,
+                                simulation.eval_federation.metadata,
+                                findings,
+                            ),
+                        }
+                        _write_results(place, simulation, history, labels, summary)
         elif progress:
             rounds = session.experiment.training.rounds
             progress("rounds", rounds, rounds)
@@ -102,7 +114,7 @@ def _train(
     checkpoint: Checkpoint,
     dispatch: TrackerDispatch,
     solo_cache: SoloCache | None,
-) -> History:
+) -> tuple[History, list[list[Finding]]]:
     """Train all blocks, from the start or from the checkpoint."""
     shown, rounds = dispatch.progress, simulation.session.experiment.training.rounds
     saved = checkpoint.shared(simulation)
@@ -116,22 +128,29 @@ def _train(
         with raise_together():
             if is_leader():
                 checkpoint.save_start(prepared, state)
+    diagnosis = diagnose(simulation, prepared)
     with dispatch.opened():
         for block in blocks:
             shown.measured(simulation.history(prepared, [block], state))
+            shown.warn(diagnosis.follow(block))
         for now, block in simulation.blocks(prepared, state, done=len(blocks)):
             state = simulation.session.fetch(now)
             blocks.append(block)
             # First told, then saved: whoever is cut off in between is told twice, never not at all.
             dispatch.measured(simulation.history(prepared, [block], state))
+            shown.warn(diagnosis.warn(block))
             if is_leader():
                 checkpoint.save_block(len(blocks), block, state)
             shown.report("rounds", int(block.rounds[-1]), rounds)
-    return simulation.history(prepared, blocks, state)
+    return simulation.history(prepared, blocks, state), diagnosis.findings()
 
 
 def _write_results(
-    folder: RunFolder, simulation: Trainer, history: History, labels: Labels, began: float
+    folder: RunFolder,
+    simulation: Trainer,
+    history: History,
+    labels: Labels,
+    summary: Mapping[str, Any],
 ) -> None:
     """Write every file of a finished run; the summary last."""
     experiment, federation = simulation.session.experiment, simulation.eval_federation
@@ -140,10 +159,5 @@ def _write_results(
     params = history.params
     if len(labels.indices) == 1:  # one model has its own shapes; several have a leading axis
         params = jax.tree.map(lambda a: a[0], params)
-    summary = {
-        "seconds": round(time.monotonic() - began, 3),
-        "rounds": experiment.training.rounds,
-        "configurations": summarise(history, labels.values, federation.metadata),
-    }
     names = {"configurations": ",".join(map(str, labels.indices))}
     folder.write_results({**contents, MODEL: to_tensors(params, names)}, summary)

@@ -6,15 +6,19 @@ from typing import Any
 import numpy as np
 
 from maxfl.core.federation import Metadata
+from maxfl.engine.diagnosis import Finding
 from maxfl.engine.history import READINGS, Group, History, Whose
 
 GROUPS: tuple[Group, ...] = ("seen", "unseen")
 
 
 def summarise(
-    history: History, values: Sequence[dict[str, Any]], metadata: Metadata
+    history: History,
+    values: Sequence[dict[str, Any]],
+    metadata: Metadata,
+    findings: Sequence[Sequence[Finding]] = (),
 ) -> list[dict[str, Any]]:
-    """Return an entry per configuration: values, whether it failed or stalled, final figures."""
+    """Return an entry per configuration: values, what went wrong, final figures."""
     figures: list[dict[str, dict[str, Any]]] = [
         {
             model: {str(g): _figures(history, g, c, model) for g in GROUPS}
@@ -29,6 +33,7 @@ def summarise(
             "values": chosen,
             "data": metadata.title,
             "notes": list(metadata.notes),
+            "warnings": [finding._asdict() for finding in findings[c]] if findings else [],
             "diverged": bool(failed[c]),
             "stalled_from_round": int(stalled[c]) or None,
             "clients_without_requirement": int(lost[c]),

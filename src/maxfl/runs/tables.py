@@ -138,7 +138,11 @@ def _metric_rows(
 
 
 def rounds_table(history: History, indices: Sequence[int]) -> pa.Table:
-    """Make a table of a row per configuration, round (from 1) and sampled client."""
+    """Make a table of a row per configuration, round (from 1) and sampled client.
+
+    ``step_norm`` is how far the round moved the model, 0 where it stayed as it was, and
+    ``model_norm`` the model's length after it; the same for all clients of a round.
+    """
     cohorts = history.cohorts
     shape = cohorts.client_id.shape
     axes = _axes(shape, configuration=np.asarray(indices), round=np.arange(1, shape[1] + 1))
@@ -149,6 +153,9 @@ def rounds_table(history: History, indices: Sequence[int]) -> pa.Table:
         "participated": cohorts.participated,
         "weight": cohorts.weight,
     }
+    if history.steps:
+        for name, norms in history.steps._asdict().items():
+            columns[name] = np.broadcast_to(np.asarray(norms)[..., None], shape)
     return _table(columns).filter(pa.array(np.ravel(cohorts.sampled)))
 
 

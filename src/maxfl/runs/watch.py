@@ -31,6 +31,7 @@ class Status(NamedTuple):
         silent: Seconds since the last sign of life.
         rows: What was measured last: (label, metrics), of the seen clients.
         trail: Metrics over rounds of the run at work: means over its configurations.
+        warnings: What goes wrong without an error.
     """
 
     stage: str
@@ -43,6 +44,7 @@ class Status(NamedTuple):
     silent: float
     rows: list[tuple[str, dict[str, float | None]]]
     trail: dict[str, list[float | None]]
+    warnings: list[str]
 
 
 def read_status(folder: Path) -> Status:
@@ -75,7 +77,8 @@ def _run(folder: Path) -> Status:
         summary = read_json(folder / SUMMARY)
         rows = [(_label(e["values"]), _final(e)) for e in summary["configurations"]]
         rounds = float(summary["rounds"])
-        return Status("finished", rounds, rounds, 0.0, True, False, None, 0.0, rows, {})
+        warnings = [w["text"] for e in summary["configurations"] for w in e.get("warnings", [])]
+        return Status("finished", rounds, rounds, 0.0, True, False, None, 0.0, rows, {}, warnings)
     if not (folder / PROGRESS).is_file():
         return _waiting("the run has not begun, or stopped before its first sign of life")
     try:
@@ -98,6 +101,7 @@ def _run(folder: Path) -> Status:
         silent,
         list(zip(labels, now.latest, strict=False)),
         now.trail,
+        now.warnings,
     )
 
 
@@ -146,6 +150,7 @@ def _sweep(folder: Path, groups: int) -> Status:
         min((status.silent for status in at_work), default=0.0),
         [row for status in statuses for row in status.rows],
         latest.trail,
+        [text for status in statuses for text in status.warnings],
     )
 
 
@@ -178,4 +183,4 @@ def _final(entry: dict[str, Any]) -> dict[str, float | None]:
 
 
 def _waiting(words: str) -> Status:
-    return Status(words, 0.0, 0.0, None, False, None, None, 0.0, [], {})
+    return Status(words, 0.0, 0.0, None, False, None, None, 0.0, [], {}, [])

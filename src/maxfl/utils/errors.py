@@ -18,6 +18,10 @@ class InputError(ValueError):
     """Something given by the user is wrong; the message says what, where, and what to do."""
 
 
+class TrainingWarning(UserWarning):
+    """Training goes on, but its result will mean little; the message says why."""
+
+
 class DiskFullError(InputError):
     """The disk is too small for what was asked."""
 

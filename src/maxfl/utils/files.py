@@ -17,9 +17,13 @@ from maxfl.utils.errors import InputError
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that, killed at any moment, the old or the new content stands."""
-    partial = path.with_name(f".{path.name}.partial")
-    with partial.open("wb") as file:
+    """Write a file so that, killed at any moment, the old or the new content stands.
+
+    A link in its place is replaced; what it points to is not touched.
+    """
+    partial = partial_path(path)
+    partial.unlink(missing_ok=True)
+    with partial.open("xb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
@@ -29,6 +33,11 @@ def write_whole(path: Path, content: bytes) -> None:
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+def partial_path(path: Path) -> Path:
+    """Return where a file is while it is being written."""
+    return path.with_name(f".{path.name}.partial")
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -57,6 +66,12 @@ def to_tensors(tree: Any, metadata: dict[str, str] | None = None) -> bytes:
 def from_tensors(content: bytes, like: Any) -> Any:
     """Read a pytree from a safetensors file's content, in the structure of ``like``."""
     return from_named(parse_tensors(content), like)
+
+
+def tensors_metadata(content: bytes) -> dict[str, str]:
+    """Read the metadata of a safetensors file's content."""
+    length = int.from_bytes(content[:8], "little")
+    return dict(json.loads(content[8 : 8 + length])["__metadata__"])
 
 
 def to_named(tree: Any) -> dict[str, NDArray[Any]]:

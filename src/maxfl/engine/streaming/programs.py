@@ -17,7 +17,7 @@ from maxfl.engine.evaluation import owners
 from maxfl.engine.programs import ALIKE, EACH, evaluate_all, map_chunks, on_devices
 from maxfl.engine.rounds import all_losses, needed_losses, train_cohort
 from maxfl.engine.spec import Spec
-from maxfl.engine.state import CohortRecord, Data, Evaluation, RoundContext, State, Sweep
+from maxfl.engine.state import Data, Evaluation, RoundContext, RoundRecord, State, Sweep
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ def run_cohort(
     round_: Array,
     sampled: Array,
     losses: Any,
-) -> tuple[State, CohortRecord]:
+) -> tuple[State, RoundRecord]:
     """Train one cohort whose data alone are here.
 
     Args:
@@ -46,7 +46,7 @@ def run_cohort(
 
     def train(
         data: Data, one: Sweep, client_ids: Array, round_: Array, sampled: Array, losses: Any
-    ) -> tuple[State, CohortRecord]:
+    ) -> tuple[State, RoundRecord]:
         context = _context(spec, data, jnp.zeros(0, jnp.int32), one, client_ids)
         slots = jnp.arange(spec.cohort)
         return train_cohort(context, round_, one.state, losses, slots, sampled)

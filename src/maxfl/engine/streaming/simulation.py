@@ -30,7 +30,9 @@ from maxfl.engine.state import (
     CohortRecord,
     Data,
     Evaluation,
+    ModelStep,
     RoundCounts,
+    RoundRecord,
     State,
     Sweep,
 )
@@ -187,6 +189,11 @@ class StreamingSimulation:
         """The evaluation clients, in memory."""
         return read_eval_clients(self.session.experiment.federation, self.eval_clients)
 
+    @property
+    def is_byzantine(self) -> Any:
+        """Which of them are Byzantine, bool[1, P]."""
+        return self.session.narrow(self.session.is_byzantine)[:, self.eval_clients]
+
     @cached_property
     def resources(self) -> Resources:
         """What the run takes: in its folder two states, and rows of all that take part.
@@ -273,13 +280,9 @@ class StreamingSimulation:
     def history(self, prepared: Prepared, blocks: Iterable[Block], state: State) -> History:
         """Put the blocks of a run together: what evaluation clients saw, and counts of all."""
         blocks = [b._replace(cohorts=by_slot(self.eval_clients, b.cohorts)) for b in blocks]
-        whole = collect_history(self.session, prepared, blocks, state)
+        whole = collect_history(self, prepared, blocks, state)
         counts = jax.tree.map(lambda *parts: np.concatenate(parts, 1), *(b.counts for b in blocks))
-        return whole._replace(
-            is_seen=self.eval_federation.is_seen,
-            is_byzantine=whole.is_byzantine[:, self.eval_clients],
-            counts=counts,
-        )
+        return whole._replace(counts=counts)
 
     def like(self, blocks: int) -> Snapshot:
         """Return the structure of a snapshot after so many blocks."""
@@ -299,9 +302,11 @@ class StreamingSimulation:
             slots: Any = np.zeros((1, 0, self.session.spec.cohort))
             none, no = np.zeros((1, 0), np.int32), slots.astype(bool)
             empty = CohortRecord(slots.astype(np.int32), no, no, slots.astype(np.float32))
+            still = ModelStep(*(none.astype(np.float32) for _ in ModelStep._fields))
             counts = RoundCounts(none, none, none)
-            return Block(np.array(at), stack(*evaluations), empty, counts)
-        return Block(np.array(at), stack(*evaluations), *stack(*log))
+            return Block(np.array(at), stack(*evaluations), empty, still, counts)
+        (cohorts, steps), counts = stack(*log)
+        return Block(np.array(at), stack(*evaluations), cohorts, steps, counts)
 
     def _take_up(self, state: State) -> State:
         """Go on from what is known of clients; the rest as the program returns it."""
@@ -316,7 +321,7 @@ class StreamingSimulation:
 
     def _round(
         self, round_: int, cohort: CohortData, state: State
-    ) -> tuple[State, CohortRecord, RoundCounts]:
+    ) -> tuple[State, RoundRecord, RoundCounts]:
         """Select a cohort, train it from the state so far, and keep what its clients keep."""
         session = self.session
         selected = self._selection.select(round_, cohort, state)
@@ -336,12 +341,12 @@ class StreamingSimulation:
             selected.sampled, selected.losses,
         )  # fmt: skip
         if self._has_states:
-            participated = np.asarray(record.participated[0])
+            participated = np.asarray(record.cohort.participated[0])
             renewed = jax.tree.map(
                 lambda a: np.asarray(a[0])[participated], state.client_states.rows
             )
             self._states.write(client_ids[participated], renewed)
-        counts = self._selection.count(round_, selected, record)
+        counts = self._selection.count(round_, selected, record.cohort)
         return state._replace(client_states=_ON_DISK), record, counts
 
     def _evaluate(self, prepared: Prepared, state: State, done: int) -> Evaluation:

@@ -31,9 +31,9 @@ from maxfl.core.requirement import fixed
 from maxfl.data import partition
 from maxfl.data.assemble import assemble
 from maxfl.data.fashion_mnist import fashion_mnist_12k
-from maxfl.engine.evaluation import owners
+from maxfl.engine.evaluation import owners, sample_losses
 from maxfl.engine.experiment import Training
-from maxfl.engine.local import sample_losses, scale_inputs
+from maxfl.engine.minibatches import scale_inputs
 from maxfl.engine.simulation import Simulation
 from maxfl.engine.trainer import Progress
 from maxfl.paper.theory.finding import Finding

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from maxfl.engine.running_sum import add, start_sum, value_of
+from maxfl.utils.running_sum import add, start_sum, value_of
 
 
 def summed(values):

@@ -1,4 +1,4 @@
-"""What a client does with its own data: draw a minibatch, take its gradient, measure its loss."""
+"""Minibatches: what a client draws from its own data, and the gradient on it."""
 
 from typing import Any, NamedTuple
 
@@ -10,7 +10,6 @@ from jax import Array
 from maxfl.core.federation import InputScaling, Samples
 from maxfl.core.model import Model, Params
 from maxfl.core.prng import batch_key, dropout_key
-from maxfl.engine.running_sum import add, start_sum, value_of
 
 
 class Task(NamedTuple):
@@ -42,26 +41,9 @@ class Minibatches(NamedTuple):
     classes: int = 0
 
 
-class Score(NamedTuple):
-    """Loss and accuracy of one model on samples of one client, or of each of K clients.
-
-    Means; or, on the way to them, running sums of losses and hits.
-    """
-
-    loss: Any
-    accuracy: Any
-
-
 def scale_inputs(input_scaling: InputScaling, x: Array) -> Array:
     """Return the model's input of stored features, float32."""
     return (x.astype(jnp.float32) - input_scaling.shift) * input_scaling.scale
-
-
-def sample_losses(model: Model, params: Params, x: Array, y: Array) -> tuple[Array, Array]:
-    """Compute cross-entropy and correctness of each sample, float32[n], in evaluation mode."""
-    logits = model.apply(params, x)
-    losses = optax.softmax_cross_entropy_with_integer_labels(logits, y)
-    return losses, (jnp.argmax(logits, axis=-1) == y).astype(jnp.float32)
 
 
 def draw_rows(key: Array, count: int, size: Array) -> Array:
@@ -97,33 +79,3 @@ def batch_gradient(
         return scale * jnp.where(jnp.arange(size) < used, losses, 0.0).sum() / used
 
     return jax.grad(scaled_loss)(params)
-
-
-def client_score(task: Task, chunk_size: int, client: Array, params: Params) -> Score:
-    """Measure a model on all samples of the client in a slot, ``chunk_size`` of them at once.
-
-    A loop of as many chunks as the client fills: time follows its size and nothing is padded.
-    """
-    samples = task.samples
-    start, end = samples.offsets[client], samples.offsets[client + 1]
-    total = len(samples.y)
-    size = min(chunk_size, total)
-
-    def chunk(carry: tuple[Array, Score]) -> tuple[Array, Score]:
-        position, sums = carry
-        # Near the end of the arrays the window slides back and the mask skips what was counted.
-        window = jnp.minimum(position, total - size)
-        row = window + jnp.arange(size)
-        counts = (row >= position) & (row < end)
-        x = jax.lax.dynamic_slice_in_dim(samples.x, window, size)
-        y = jax.lax.dynamic_slice_in_dim(samples.y, window, size)
-        losses, hits = sample_losses(task.model, params, scale_inputs(task.input_scaling, x), y)
-        return position + size, Score(
-            add(sums.loss, jnp.where(counts, losses, 0.0).sum()),
-            add(sums.accuracy, jnp.where(counts, hits, 0.0).sum()),
-        )
-
-    begin = start, Score(start_sum(), start_sum())
-    _, sums = jax.lax.while_loop(lambda c: c[0] < end, chunk, begin)
-    count = end - start
-    return Score(value_of(sums.loss) / count, value_of(sums.accuracy) / count)

@@ -1,0 +1,230 @@
+"""What goes wrong in a run without an error: models that stand still or diverge, vain requirements.
+
+Followed block by block, so that it is said while the run goes on.
+"""
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxfl.core.aggregators import AggregationRule, krum_limit
+from maxfl.core.federation import Federation
+from maxfl.engine.session import Session
+from maxfl.engine.state import Block
+from maxfl.utils.errors import TrainingWarning
+
+STILL = 1e-7
+"""A step below this share of the model's length is lost in the rounding of float32."""
+NO_WEIGHT = 1e-6
+"""Larger weights are not why a model stands still."""
+MANY_ROUNDS = 10
+"""Rounds in which a model may stand still before it is said."""
+CLEARLY = 1.2
+"""Times the untrained model's loss, the client's or the mean: two fresh models differ by chance."""
+MOST_NAMED = 5
+
+
+class Finding(NamedTuple):
+    """Something that went wrong: a word for machines, a sentence for people."""
+
+    kind: str
+    text: str
+
+
+class Stretch(NamedTuple):
+    """Rounds in which clients took part and the model stood still.
+
+    Attributes:
+        first: The first of them, from 1.
+        last: The last of them.
+        rounds: How many.
+        largest_weight: That any client had in them.
+        gaps: Smallest and largest |F_k − ρ_k| of honest seen clients, when it was last measured.
+    """
+
+    first: int
+    last: int
+    rounds: int
+    largest_weight: float
+    gaps: tuple[float, float]
+
+
+class Diagnosis:
+    """Follows a run.
+
+    Args:
+        session: The experiment on its devices.
+        federation: The clients that judge the model.
+        is_byzantine: Which of them are Byzantine, bool[C, K].
+        solo_loss: Training losses of their solo models, float32[C, K].
+        requirement: ρ of each, float32[C, K].
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        federation: Federation,
+        is_byzantine: NDArray[np.bool_],
+        solo_loss: Any,
+        requirement: Any,
+    ) -> None:
+        self._session, self._federation = session, federation
+        self._honest, self._solo_loss = ~is_byzantine, np.asarray(solo_loss)
+        self._requirement = np.asarray(requirement)
+        count = session.configurations
+        self._hparams = session.narrow(session.hparams)
+        self._rounds = 0
+        self._now: list[Stretch | None] = [None] * count
+        self._longest: list[Stretch | None] = [None] * count
+        self._too_few = np.zeros(count, np.int64)
+        self._diverged_from = np.full(count, -1)
+        self._vain_solo: list[NDArray[np.int64]] = [np.zeros(0, np.int64)] * count
+        self._said: set[tuple[int, str]] = set()
+
+    def follow(self, block: Block) -> list[str]:
+        """Take note of one more block, and return what is new in it, in words."""
+        self._judge(block)
+        self._watch_steps(block)
+        findings = self.findings()
+        new: dict[str, list[Finding]] = {}
+        for c, found in enumerate(findings):
+            for finding in found:
+                if (c, finding.kind) not in self._said:
+                    self._said.add((c, finding.kind))
+                    new.setdefault(finding.kind, []).append(finding)
+        total = len(findings)
+        among = {kind: f"{len(found)} of {total} configurations: " for kind, found in new.items()}
+        return [f"{among[kind] if total > 1 else ''}{found[0].text}" for kind, found in new.items()]
+
+    def warn(self, block: Block) -> list[str]:
+        """Do so, and give a ``TrainingWarning`` of what is new."""
+        new = self.follow(block)
+        for text in new:
+            warnings.warn(text, TrainingWarning, stacklevel=4)
+        return new
+
+    def findings(self) -> list[list[Finding]]:
+        """Return all that was found so far, of each configuration."""
+        return [
+            [
+                *self._diverged(c),
+                *self._vain_requirements(c),
+                *self._stood_still(c),
+                *self._undecided(c),
+            ]
+            for c in range(len(self._now))
+        ]
+
+    def _judge(self, block: Block) -> None:
+        """Look at the losses: whether they are finite, and at first what solo models gain."""
+        honest = self._honest
+        losses = np.asarray(block.evaluation.train_loss)
+        finite = (np.isfinite(losses) | ~honest[:, None]).all(2)
+        for c, e in zip(*np.nonzero(~finite), strict=True):
+            if self._diverged_from[c] < 0:
+                self._diverged_from[c] = block.rounds[e]
+        if block.rounds[0] == 0:
+            with np.errstate(invalid="ignore"):
+                untrained = np.maximum(losses[:, 0], losses[:, 0].mean(1, keepdims=True))
+            vain = ~(self._solo_loss <= CLEARLY * untrained) & honest
+            self._vain_solo = [np.flatnonzero(row) for row in vain]
+        with np.errstate(invalid="ignore"):
+            self._gaps = np.abs(losses[:, -1] - self._requirement)
+
+    def _watch_steps(self, block: Block) -> None:
+        steps, cohorts = block.steps, block.cohorts
+        participated, weight = np.asarray(cohorts.participated), np.asarray(cohorts.weight)
+        largest = np.where(participated, weight, 0).max(-1, initial=0.0)
+        worked = participated.any(-1)
+        # NaN is no standing still.
+        still = np.asarray(steps.step_norm) <= STILL * np.asarray(steps.model_norm)
+        too_few = worked & self._is_too_few((participated & (weight > 0)).sum(-1))
+        self._too_few += too_few.sum(1)
+        for c, r in zip(*np.nonzero(worked & ~too_few), strict=True):
+            self._now[c] = self._longer(c, self._rounds + int(r) + 1, largest[c, r], still[c, r])
+            longest, now = self._longest[c], self._now[c]
+            if now is not None and (longest is None or now.rounds >= longest.rounds):
+                self._longest[c] = now
+        self._rounds += worked.shape[1]
+
+    def _longer(self, c: int, number: int, weight: float, still: bool) -> Stretch | None:
+        """Return the stretch of a configuration after one more round."""
+        if not still:
+            return None
+        seen = self._honest[c] & self._federation.is_seen & np.isfinite(self._gaps[c])
+        gaps = self._gaps[c][seen]
+        range_ = (float(gaps.min()), float(gaps.max())) if gaps.size else (np.nan, np.nan)
+        before = self._now[c]
+        if before is None:
+            return Stretch(number, number, 1, float(weight), range_)
+        largest = max(before.largest_weight, float(weight))
+        return Stretch(before.first, number, before.rounds + 1, largest, range_)
+
+    def _is_too_few(self, replies: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return whether so many replies, int[C, n], are too few for the aggregator."""
+        if self._session.spec.aggregator is not AggregationRule.KRUM:
+            return np.zeros(replies.shape, bool)
+        return np.asarray(replies <= np.asarray(krum_limit(self._hparams.aggregator))[:, None])
+
+    def _diverged(self, c: int) -> list[Finding]:
+        first = self._diverged_from[c]
+        if first < 0:
+            return []
+        why = (
+            "the untrained model's already: look at the data and model.init"
+            if first == 0
+            else f"training diverged; lower training.local_lr (now {self._local_lr(c)})"
+        )
+        return [Finding("diverged", f"losses are not finite from round {first} on: {why}")]
+
+    def _vain_requirements(self, c: int) -> list[Finding]:
+        vain, names = self._vain_solo[c], self._federation.names
+        if not len(vain) or self._session.experiment.requirement.loss is not None:
+            return []
+        named = ", ".join(map(str, names[vain[:MOST_NAMED]]))
+        text = (
+            f"{len(vain)} of {len(names)} clients train a solo model that is worse than the "
+            f"untrained one ({named}{', ...' if len(vain) > MOST_NAMED else ''}), so that what "
+            f"they require means little: lower training.local_lr (now {self._local_lr(c)})"
+        )
+        return [Finding("vain-requirements", text)]
+
+    def _stood_still(self, c: int) -> list[Finding]:
+        stretch, total = self._longest[c], self._session.experiment.training.rounds
+        if stretch is None or stretch.rounds < min(MANY_ROUNDS, total):
+            return []
+        first, last, _, weight, gaps = stretch
+        rounds = f"in rounds {first} to {last}" if last > first else f"in round {first}"
+        if weight > NO_WEIGHT:
+            text = (
+                f"the model stood still {rounds}, though clients took part: their updates are zero "
+                f"or lost in rounding; raise training.local_lr (now {self._local_lr(c)}) or "
+                f"training.server_lr (now {self._hparams.server_lr[c]:.3g})"
+            )
+            return [Finding("no-updates", text)]
+        temperature = getattr(self._hparams.algorithm, "temperature", None)
+        why = (
+            "the method gives nobody a weight"
+            if temperature is None
+            else f"the temperature ({temperature[c]:.3g}) is too low"
+        )
+        text = (
+            f"no client had a weight above {weight:.2g} {rounds}, so that the model stood still: "
+            f"{why} for gaps of {gaps[0]:.2g} to {gaps[1]:.2g}"
+        )
+        return [Finding("no-weights", text)]
+
+    def _undecided(self, c: int) -> list[Finding]:
+        if not self._too_few[c]:
+            return []
+        limit = int(krum_limit(self._hparams.aggregator)[c])
+        text = (
+            f"in {self._too_few[c]} of {self._rounds} rounds no more than 2 · num_byzantine + 2 = "
+            f"{limit} clients replied, too few for Krum: the model stayed as it was"
+        )
+        return [Finding("too-few-for-krum", text)]
+
+    def _local_lr(self, c: int) -> Any:
+        return f"{self._hparams.local_lr[c]:.3g}"

@@ -1,0 +1,105 @@
+"""Runs that train nothing, or in vain, say so while they go on."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import maxfl
+from maxfl.engine.diagnosis import STILL, Diagnosis
+from maxfl.engine.state import Block, CohortRecord, ModelStep
+from support.small import SMALL, TRAINING, simulate, simulation
+
+TWELVE = TRAINING._replace(rounds=12)
+
+
+def test_a_temperature_that_is_too_low_is_named():
+    with pytest.warns(
+        maxfl.TrainingWarning, match=r"no client had a weight above 0 in rounds 1 to"
+    ) as told:
+        simulate(maxfl.maxfl(0.002), TWELVE, requirement=maxfl.fixed(0.1))
+    words = str(told[0].message)
+    assert "the temperature (0.002) is too low for gaps of 0." in words
+    assert len(told) == 1, "once, not after every block"
+
+
+def test_updates_that_are_lost_in_rounding_are_named():
+    with pytest.warns(
+        maxfl.TrainingWarning, match=r"stood still in rounds 1 to .*local_lr \(now 1e-12\)"
+    ):
+        simulate(maxfl.fedavg(), TWELVE._replace(local_lr=1e-12), requirement=maxfl.fixed(1.0))
+
+
+def test_a_model_that_diverges_is_named_with_its_round():
+    wild = TWELVE._replace(local_lr=1e30)
+    with pytest.warns(maxfl.TrainingWarning) as told:
+        history = simulate(maxfl.fedavg(), wild, requirement=maxfl.solo(1.2, steps=5))
+    words = " ".join(str(w.message) for w in told)
+    assert "losses are not finite from round 1 on: training diverged; lower" in words
+    assert f"{SMALL.clients} of {SMALL.clients} clients train a solo model that is worse" in words
+    assert history.failed().all()
+
+
+def test_nothing_is_said_of_a_run_that_learns_or_that_nobody_joins():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        simulate(maxfl.maxfl(), TWELVE)
+        simulate(
+            maxfl.fedavg(), TWELVE, participation=maxfl.opt_out(0), requirement=maxfl.fixed(1e-6)
+        )
+
+
+def test_krum_with_too_few_replies_leaves_the_model_and_says_so():
+    """A cohort of five and f = 1 will do; with clients that fail, at most four answer at times."""
+    training = TWELVE._replace(cohort=5)
+    options = {"aggregator": maxfl.aggregators.krum(1), "participation": maxfl.everyone(0.1)}
+    with pytest.warns(
+        maxfl.TrainingWarning, match=r"rounds no more than 2 · num_byzantine \+ 2 = 4 clients"
+    ):
+        history = simulate(maxfl.fedavg(), training, requirement=maxfl.fixed(1.0), **options)
+    replies = history.cohorts.participated[0].sum(-1)
+    stays = history.steps.step_norm[0] == 0
+    assert 0 < stays.sum() < 12
+    np.testing.assert_array_equal(stays, replies <= 4)
+
+
+def made_block(rounds, step_norm, weight, participated=True):
+    """A block of one configuration, six rounds of two clients each, evaluated at its end."""
+    losses = np.full((1, 1, SMALL.clients), 2.0)
+    evaluation = simulation_of().like(1).blocks[0].evaluation._replace(train_loss=losses)
+    shape = (1, 6, 2)
+    taking = np.full(shape, participated)
+    cohorts = CohortRecord(np.zeros(shape, int), taking, taking, np.full(shape, weight))
+    norms = ModelStep(np.full((1, 6), step_norm), np.ones((1, 6)))
+    return Block(np.array([rounds]), evaluation, cohorts, norms)
+
+
+def simulation_of():
+    return simulation(maxfl.maxfl(0.5), TRAINING._replace(rounds=100))
+
+
+def test_stretches_by_hand():
+    """Six still rounds, six with nobody, six still: twelve in a row; then one that moves."""
+    session = simulation_of().session
+    nobody = np.zeros((1, SMALL.clients), bool)
+    losses = np.ones((1, SMALL.clients))
+    diagnosis = Diagnosis(session, SMALL, nobody, losses, losses)
+    assert diagnosis.follow(made_block(6, 0.9 * STILL, 1e-9)) == []
+    assert diagnosis.follow(made_block(12, 0.0, 0.0, participated=False)) == []
+    assert diagnosis.follow(made_block(18, 0.0, 1e-8)) == [
+        "no client had a weight above 1e-08 in rounds 1 to 18, so that the model stood still: the "
+        "temperature (0.5) is too low for gaps of 1 to 1"
+    ]
+    assert diagnosis.follow(made_block(24, 0.5, 0.2)) == []
+    assert diagnosis.follow(made_block(30, 0.0, 0.2)) == []
+    (finding,) = diagnosis.findings()[0]
+    assert finding.kind == "no-weights"
+    assert "rounds 1 to 18" in finding.text, "the longest stretch"
+
+
+def test_a_model_is_its_length():
+    """The norms of a step, against NumPy."""
+    history = simulate(maxfl.fedavg(), TRAINING._replace(rounds=3), requirement=maxfl.fixed(1.0))
+    leaves = [np.asarray(leaf[0]).ravel() for layer in history.params for leaf in layer]
+    assert history.steps.model_norm[0, -1] == pytest.approx(np.linalg.norm(np.concatenate(leaves)))
+    assert (history.steps.step_norm > 0).all()
