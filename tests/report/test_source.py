@@ -51,7 +51,7 @@ def damaged(tmp_path, what):
         ("half of the clients", "do not fit: the folder is damaged"),
         ("foreign", "holds no run: experiment.json is not there"),
         ("no JSON", "summary.json can't be read"),
-        ("other JSON", "is not what a run of maxfl writes"),
+        ("other JSON", "was not written by maxfl"),
     ],
 )
 def test_broken_folders_are_refused(tmp_path, what, words):

@@ -26,6 +26,9 @@ COMMANDS = {
     "report": Subcommand(
         "maxfl.cli.report", "Make tables, figures, model cards and one page to look at."
     ),
+    "check": Subcommand(
+        "maxfl.cli.check", "Tell whether results, or a federation on disk, are whole."
+    ),
     "data": Subcommand(
         "maxfl.cli.data", "Data sets: what is here, how to get the rest, how they are split.", True
     ),

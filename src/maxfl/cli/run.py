@@ -148,6 +148,9 @@ def sweep_command(
         typer.Option("--out", help="Folder for the results; by default runs/<name>-sweep."),
     ] = None,
     resume: Resume = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Run more than 10,000 configurations.")
+    ] = False,
     max_parallel: MaxParallel = None,
     _at_once: AtOnce = None,
     track: Track = None,
@@ -175,7 +178,7 @@ def sweep_command(
             for text in over or []:
                 key, choices = parse_setting(text, "--over")
                 raw["sweep"] = [override(table, key, choices) for table in sweep_tables(raw, where)]
-            grid = expand(raw, where)
+            grid = expand(raw, where, force=force)
             refuse_swept(grid, changes)
             note_unused(grid.configs)
             trackers = [tracker(name) for name in track or []]

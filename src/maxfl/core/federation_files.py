@@ -11,7 +11,7 @@ import hashlib
 import json
 import mmap
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -32,8 +32,11 @@ from maxfl.core.federation import (  # fmt: skip
 )
 from maxfl.utils.disk_space import explain_disk_full, require_space
 from maxfl.utils.errors import InputError
-from maxfl.utils.files import digest, read_json, write_json
+from maxfl.utils.files import digest, read_mapping, write_json, write_whole
+from maxfl.utils.integrity import explain_damage, file_digest
 
+UNFINISHED = ".federation.unfinished"
+"""There while a federation is being written, and where that was cut off."""
 DESCRIPTION = "federation.json"
 """Its key ``decoding`` is the input scaling; the format is that of version 0.1."""
 SPLITS = ("train", "test")
@@ -74,22 +77,30 @@ def write_federation(
     if room is not None:
         require_space(folder, room, "the federation", remedy)
     folder.mkdir(parents=True, exist_ok=True)
+    write_whole(folder / UNFINISHED, b"")
     gone = "what was written is removed"
+    writer = _Writer(folder)
     with explain_disk_full(folder, "the federation", room, f"{gone}. Make room, or {remedy}"):
         try:
-            with _Writer(folder) as writer:
+            with writer:
                 for k, client in enumerate(clients):
                     writer.append(k, client, classes)
                 writer.finish(unseen, classes, input_scaling, metadata or Metadata())
         except BaseException:  # half a federation is no use, and takes the room of a whole one
-            for path in folder.iterdir():
-                path.unlink()
+            writer.remove()
+            (folder / UNFINISHED).unlink(missing_ok=True)
             raise
+    (folder / UNFINISHED).unlink()
     return folder
 
 
 def check_empty(folder: Path) -> None:
     """Refuse to write a federation among other things."""
+    if (folder / UNFINISHED).exists():
+        raise InputError(
+            f"{folder} holds part of a federation: another process is writing it, or was killed "
+            f"while it did. Wait, or delete the folder and write it again"
+        )
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise InputError(f"{folder} is not an empty folder: choose another one")
 
@@ -110,6 +121,11 @@ class _Writer:
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
+
+    def remove(self) -> None:
+        """Delete the files that were written so far."""
+        for name in self._files:
+            (self._folder / name).unlink(missing_ok=True)
 
     def append(self, k: int, client: Pair | tuple[Arrays, Arrays], classes: int) -> None:
         for split, pair in zip(SPLITS, client, strict=True):
@@ -153,7 +169,7 @@ class _Writer:
 
     def _write(self, name: str, array: NDArray[Any]) -> None:
         if name not in self._files:
-            self._files[name] = self._open.enter_context((self._folder / name).open("wb"))
+            self._files[name] = self._open.enter_context((self._folder / name).open("xb"))
             self._digests[name] = hashlib.sha256()
         content = np.ascontiguousarray(array).view(np.uint8).data
         self._files[name].write(content)
@@ -175,9 +191,34 @@ def _check_alike(
 def open_federation(folder: str | Path) -> Federation:
     """Return a federation whose samples stay on disk until they are looked at."""
     folder = Path(folder)
+    if (folder / UNFINISHED).exists():
+        raise InputError(f"the federation in {folder} was not written to its end: {AGAIN}")
     if not (folder / DESCRIPTION).is_file():
         raise InputError(f"{folder} holds no federation: {DESCRIPTION} is not there")
-    description = read_json(folder / DESCRIPTION)
+    with explain_damage(str(folder / DESCRIPTION)):
+        return _open(folder, read_mapping(folder / DESCRIPTION))
+
+
+def damaged_files(folder: Path, progress: Callable[[str], None] | None = None) -> list[str]:
+    """Read every file of a federation, and return what is wrong with them, in words.
+
+    ``progress`` is called with the name of each.
+    """
+    description = read_mapping(folder / DESCRIPTION)
+    damage = []
+    with explain_damage(str(folder / DESCRIPTION)):
+        for name, sha in description["files"].items():
+            if progress:
+                progress(name)
+            path = folder / name
+            if not path.is_file():
+                damage.append(f"{path} is gone")
+            elif file_digest(path) != sha:
+                damage.append(f"{path} is damaged: its digest is not the one in {DESCRIPTION}")
+    return damage
+
+
+def _open(folder: Path, description: dict[str, Any]) -> Federation:
     train, test = (_samples(folder, split, description) for split in SPLITS)
     for split, samples in zip(SPLITS, (train, test), strict=True):
         _check_whole(folder, split, samples, description["classes"])

@@ -22,6 +22,10 @@ from maxfl.utils.errors import OutOfMemoryError
 
 ROOM = 0.7
 """Share of the free memory that predictions may fill: compilers keep more than they must."""
+DISK_BLOCK = 4096
+"""Bytes that the smallest file takes."""
+OTHER_FILES = 16
+"""Of a run and its checkpoint, folders included, beside a file for every block."""
 SORTED = 6
 """Copies of a gathered update that an aggregator makes at most: cleaned, in order, with weights."""
 
@@ -195,12 +199,20 @@ def state_bytes(state: State, configurations: int, rows: int) -> StateBytes:
 def results_bytes(
     experiment: Experiment, configurations: int, clients: int, *, personal: bool
 ) -> int:
-    """Count bytes of all evaluations by so many clients, and of all cohorts."""
+    """Count bytes of all evaluations by so many clients, and of all rounds.
+
+    Twice, since tables are written before the checkpoint is removed; and what files take beyond
+    their content.
+    """
     training = experiment.training
     measures = len(Evaluation._fields) + (len(Personal._fields) if personal else 0)
     cohort = training.cohort * len(CohortRecord._fields) + len(ModelStep._fields)
     rounds = training.rounds * cohort
-    return 4 * configurations * (training.evaluations * clients * measures + rounds)
+    content = 4 * configurations * (training.evaluations * clients * measures + rounds)
+    blocks = -(
+        -training.evaluations // max(1, training.checkpoint_every // training.evaluate_every)
+    )
+    return 2 * content + DISK_BLOCK * (blocks + OTHER_FILES)
 
 
 def _losses(federation: Federation, model: Model, params: Any, samples: int, varying: int) -> int:

@@ -17,7 +17,8 @@ from maxfl.report.legacy import COLUMNS, rename_settings
 from maxfl.report.legacy import METRICS as METRIC_NAMES
 from maxfl.utils.dicts import flatten
 from maxfl.utils.errors import InputError
-from maxfl.utils.files import read_json
+from maxfl.utils.files import read_mapping
+from maxfl.utils.integrity import explain_damage, refuse_damaged
 from maxfl.utils.paths import EXPERIMENT, METRICS, STUDY, STUDY_RESULTS, SUMMARY
 
 
@@ -65,7 +66,10 @@ def read(folders: Sequence[Path]) -> Source:
     """Read folders, or say which of them can't be shown and why."""
     if len({f.resolve() for f in folders}) < len(folders):
         raise InputError("the same folder is named twice: name each once")
-    parts = [_read_folder(folder) for folder in folders]
+    parts = []
+    for folder in folders:
+        with explain_damage(f"a file in {folder}"):
+            parts.append(_read_folder(folder))
     found = [
         configuration._replace(named=folder)
         for folder, part in zip(folders, parts, strict=True)
@@ -103,7 +107,7 @@ def _read_folder(folder: Path) -> _Folder:
             f"{folder} holds no run: {EXPERIMENT} is not there. Name the folder that "
             f"`maxfl run`, `maxfl sweep` or `maxfl paper run` wrote to"
         )
-    experiment = _mapping(folder / EXPERIMENT)
+    experiment = read_mapping(folder / EXPERIMENT)
     if "configurations" in experiment:
         return _read_sweep(folder, experiment)
     if "federation" in experiment:
@@ -114,13 +118,6 @@ def _read_folder(folder: Path) -> _Folder:
     )
 
 
-def _mapping(path: Path) -> dict[str, Any]:
-    content = read_json(path)
-    if not isinstance(content, dict):
-        raise InputError(f"{path} is not what a run of maxfl writes: choose another folder")
-    return content
-
-
 def _read_run(folder: Path, experiment: dict[str, Any]) -> _Folder:
     """Read a run folder, or the folder of one group of a sweep."""
     if not (folder / SUMMARY).is_file():
@@ -128,7 +125,8 @@ def _read_run(folder: Path, experiment: dict[str, Any]) -> _Folder:
             f"the run in {folder} is not finished: go on with --resume, or look at it with "
             f"`maxfl watch {folder}`"
         )
-    summary = _mapping(folder / SUMMARY)
+    summary = read_mapping(folder / SUMMARY)
+    refuse_damaged(folder, SUMMARY, summary)
     config = experiment.get("config", {})
     count = len(summary["configurations"])
     configs = config if isinstance(config, list) else [config] * count
@@ -174,7 +172,7 @@ def _read_sweep(folder: Path, experiment: dict[str, Any]) -> _Folder:
     machine: dict[str, Any] = {}
     groups = sorted((folder / "groups").glob("*"))
     for group in (group for group in groups if (group / SUMMARY).is_file()):
-        part = _read_run(group, _mapping(group / EXPERIMENT))
+        part = _read_run(group, read_mapping(group / EXPERIMENT))
         found += part.found
         seconds = machine.get("seconds", 0) + part.machine.get("seconds", 0)
         machine = part.machine | {"seconds": seconds}
@@ -191,11 +189,12 @@ def _read_sweep(folder: Path, experiment: dict[str, Any]) -> _Folder:
 
 def _read_study(folder: Path) -> _Folder:
     """Read the final runs of a study, or its means where it has no more."""
-    study = _mapping(folder / STUDY)
+    study = read_mapping(folder / STUDY)
+    refuse_damaged(folder, STUDY, study)
     notes = [note for note in study.get("data_notes", {}).values() if note]
     final = folder / "final"
     if (final / EXPERIMENT).is_file():
-        part = _read_sweep(final, _mapping(final / EXPERIMENT))
+        part = _read_sweep(final, read_mapping(final / EXPERIMENT))
         return part._replace(missing=[*part.missing, *notes], machine=_machine(study))
     return _read_means(folder, study, notes)
 
@@ -239,7 +238,7 @@ def read_table(path: Path, **options: Any) -> pa.Table:
         old = {new: name for name, new in COLUMNS.items() if name in pq.read_schema(path).names}
         if columns := options.get("columns"):
             options["columns"] = [old.get(name, name) for name in columns]
-        table = pq.read_table(path, **options)
+        table = pq.read_table(path, page_checksum_verification=True, **options)
         table = table.rename_columns([COLUMNS.get(name, name) for name in table.column_names])
         return _rename_metrics(table) if "metric" in table.column_names else table
     except (OSError, KeyError, pa.ArrowException) as error:

@@ -11,6 +11,7 @@ The folder may be a link, for instance to a scratch disk. No file in it is touch
 
 import json
 import re
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,9 @@ class Checkpoint:
         index = self._read_index()
         try:
             saved = self._restore(index, trainer)
-        except (KeyError, TypeError, AttributeError, SafetensorError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, SafetensorError) as error:
+            if isinstance(error, InputError):
+                raise
             raise self._refusal(f"its index and its files do not fit ({error!r})") from error
         # A custom rule is known by its name; what it demands tells whether it is still the same.
         demanded = trainer.requirements(saved.prepared.solo)
@@ -81,18 +84,36 @@ class Checkpoint:
         blocks = on_leader(lambda: None if saved is None else len(saved.blocks))
         return None if blocks is None else broadcast(saved, trainer.like(blocks))
 
-    def _restore(self, index: dict[str, Any], trainer: Trainer) -> Snapshot:
-        done, expected = index["blocks"], index["last_block"]
-        contents: dict[int, bytes] = {}
+    def verify(self) -> int:
+        """Read every file and compare its digest; return the number of blocks, or refuse."""
+        index = self._read_index(any_experiment=True)
+        try:
+            done = int(index["blocks"])
+            for _ in self._read_blocks(done, index["last_block"]):
+                pass
+            self._read(PREPARED, index["prepared"])
+            self._read(_state(done), index["state"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise self._refusal(f"its index and its files do not fit ({error!r})") from error
+        return done
+
+    def _read_blocks(self, done: int, last: str) -> Iterator[bytes]:
+        """Yield the contents of the last block, the one before it, and so on to the first."""
+        expected = last
         for number in range(done, 0, -1):
-            contents[number] = self._read(_block(number), expected)
-            expected = tensors_metadata(contents[number])["previous"]
+            content = self._read(_block(number), expected)
+            expected = tensors_metadata(content)["previous"]
+            yield content
+
+    def _restore(self, index: dict[str, Any], trainer: Trainer) -> Snapshot:
+        done = int(index["blocks"])
+        contents = [*self._read_blocks(done, index["last_block"])][::-1]
         self._prepared, self._last_block = index["prepared"], index["last_block"]
         like = trainer.like(done)
         return Snapshot(
             from_tensors(self._read(PREPARED, index["prepared"]), like.prepared),
             from_tensors(self._read(_state(done), index["state"]), like.state),
-            [from_tensors(contents[n], b) for n, b in enumerate(like.blocks, 1)],
+            [from_tensors(c, b) for c, b in zip(contents, like.blocks, strict=True)],
         )
 
     def remove(self) -> None:
@@ -127,18 +148,19 @@ class Checkpoint:
         }
         write_whole(self.folder / INDEX, json.dumps(index, indent=1).encode())
 
-    def _read_index(self) -> dict[str, Any]:
+    def _read_index(self, *, any_experiment: bool = False) -> dict[str, Any]:
         try:
             index = json.loads((self.folder / INDEX).read_text())
             layout, experiment = index["format"], index["experiment"]
-        except (ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise self._refusal(f"its index {INDEX} can't be read ({error})") from error
         if layout != FORMAT:  # up to format 2 the index held the whole description
-            writer = index.get("maxfl") or experiment["maxfl"]
+            described = experiment.get("maxfl") if isinstance(experiment, dict) else None
+            writer = index.get("maxfl") or described or "of another version"
             raise self._refusal(
                 f"maxfl {writer} wrote it, in format {layout}; this version reads {FORMAT}"
             )
-        if experiment != self._experiment:
+        if experiment != self._experiment and not any_experiment:
             raise self._refusal("it is of another experiment than the folder")
         return dict(index)
 

@@ -1,6 +1,7 @@
 """A run as a TOML file: validated as a whole before anything is computed."""
 
 import inspect
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -10,19 +11,25 @@ from pydantic import BaseModel, ValidationError
 from maxfl.algorithms import ALGORITHMS
 from maxfl.report.legacy import SETTINGS
 from maxfl.runs.config import AlgorithmConfig, DataConfig, RunConfig
-from maxfl.utils.errors import InputError
+from maxfl.utils.errors import InputError, did_you_mean, shorten
+
+LITERAL = re.compile("'([^']*)'")
 
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Parse a TOML file."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} can't be read: {error}") from error
+    try:
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path} is not valid TOML: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} can't be read: {_beyond_reading(error)}") from None
 
 
 def parse_setting(text: str, option: str = "--set") -> tuple[str, Any]:
@@ -34,6 +41,14 @@ def parse_setting(text: str, option: str = "--set") -> tuple[str, Any]:
         return key.strip(), tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         return key.strip(), value.strip()
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{option} {key.strip()}: {_beyond_reading(error)}") from None
+
+
+def _beyond_reading(error: Exception) -> str:
+    """Say what of valid TOML is too much: Python reads neither very long numbers nor deep lists."""
+    deep = isinstance(error, RecursionError)
+    return "lists in lists too deep to read" if deep else "a number of too many digits"
 
 
 def override(raw: dict[str, Any], key: str, value: Any, above: str = "") -> dict[str, Any]:
@@ -59,12 +74,12 @@ def override_all(raw: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any
     return raw
 
 
-def _without_others(table: Any, new: str) -> Any:
+def _without_others(table: Any, new: Any) -> Any:
     """Return a method's table without hyper-parameters that the new method lacks."""
     old = table.get("name", AlgorithmConfig().name) if isinstance(table, dict) else None
-    if old not in ALGORITHMS or new not in ALGORITHMS:
+    if not all(isinstance(name, str) and name in ALGORITHMS for name in (old, new)):
         return table  # left for the validation to explain
-    before, after = (inspect.signature(ALGORITHMS[name]).parameters for name in (old, new))
+    before, after = (inspect.signature(ALGORITHMS[str(name)]).parameters for name in (old, new))
     return {key: value for key, value in table.items() if key not in before or key in after}
 
 
@@ -168,8 +183,11 @@ def _explain(error: Any) -> str:
         section: Any = RunConfig
         for part in error["loc"][:-1]:
             section = section.model_fields[part].annotation
-        return f"{key}: unknown key; known here are {', '.join(section.model_fields)}"
+        known = list(section.model_fields)
+        near = did_you_mean(error["loc"][-1], known)
+        return f"{key}: unknown key; known here are {', '.join(known)}{near}"
     message = error["msg"].removeprefix("Value error, ")
     given = error["input"]
-    shown = "" if isinstance(given, dict | BaseModel) else f" (given: {given!r})"
-    return f"{key}: {message}{shown}"
+    shown = "" if isinstance(given, dict | BaseModel) else f" (given: {shorten(given)})"
+    near = did_you_mean(given, LITERAL.findall(message)) if error["type"] == "literal_error" else ""
+    return f"{key}: {message}{shown}{near}"

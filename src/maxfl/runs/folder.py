@@ -34,8 +34,11 @@ from maxfl.runs.checkpoint import Checkpoint
 from maxfl.runs.progress import ProgressFile
 from maxfl.utils.dicts import differences, written_first
 from maxfl.utils.errors import InputError
-from maxfl.utils.files import read_json, write_json, write_whole
+from maxfl.utils.files import digest, partial_path, read_mapping, write_json, write_whole
+from maxfl.utils.integrity import explain_damage, file_digest, refuse_damaged, seal
 from maxfl.utils.paths import CARD, EXPERIMENT, SUMMARY
+
+CHECKPOINT = "checkpoint"
 
 
 class RunFolder:
@@ -55,6 +58,11 @@ class RunFolder:
     def __init__(self, path: str | Path, results: Sequence[str], last: str = SUMMARY) -> None:
         self.path, self._results, self._last = Path(path), results, last
 
+    @property
+    def is_begun(self) -> bool:
+        """Whether an experiment was begun in the folder."""
+        return (self.path / EXPERIMENT).exists()
+
     @contextmanager
     def claim(self, description: dict[str, Any], *, resume: bool) -> Iterator[bool]:
         """Hold the folder for this experiment alone, or refuse. Gives whether it is finished."""
@@ -64,7 +72,7 @@ class RunFolder:
 
     def checkpoint(self, description: dict[str, Any]) -> Checkpoint:
         """Return the checkpoint of an experiment in memory or on disk."""
-        return Checkpoint(self.path / "checkpoint", description)
+        return Checkpoint(self.path / CHECKPOINT, description)
 
     def progress(
         self, values: Sequence[Mapping[str, Any]], inner: Progress | None = None
@@ -73,10 +81,12 @@ class RunFolder:
         return ProgressFile(self.path if is_leader() else None, values, inner)
 
     def write_results(self, contents: Mapping[str, bytes], summary: Mapping[str, Any]) -> None:
-        """Write files by name, and last the summary, with versions and hardware."""
+        """Write files by name, and last the summary, with versions, hardware and all digests."""
+        digests = {EXPERIMENT: file_digest(self.path / EXPERIMENT)}
         for name, content in contents.items():
             write_whole(self.path / name, content)
-        write_json(self.path / self._last, {**_machine(), **summary})
+            digests[name] = digest(content)
+        write_json(self.path / self._last, seal({**_machine(), **summary}, digests))
 
     def write_card(self) -> None:
         """Write the model card from the other files; a finished run never fails for want of it."""
@@ -106,7 +116,7 @@ class RunFolder:
         try:
             inside = {path.name for path in folder.iterdir()}
             # A killed first write can leave the partial file alone, which claims nothing.
-            if not inside - {f".{EXPERIMENT}.partial"}:
+            if not inside - {partial_path(folder / EXPERIMENT).name}:
                 write_json(folder / EXPERIMENT, {"maxfl": version("maxfl"), **description})
                 return False
         except OSError as error:
@@ -115,7 +125,8 @@ class RunFolder:
             raise InputError(
                 f"the folder {folder} is not empty and holds no run: choose another one"
             )
-        _refuse_another(folder, read_json(folder / EXPERIMENT), description)
+        with explain_damage(str(folder / EXPERIMENT)):
+            _refuse_another(folder, read_mapping(folder / EXPERIMENT), description)
         finished = self._last in inside
         if not resume:
             state = "a finished" if finished else "an unfinished"
@@ -124,12 +135,19 @@ class RunFolder:
                 f"(resume=True) to {'see its figures' if finished else 'go on'}, or choose "
                 f"another folder"
             )
-        if finished and (lost := [name for name in self._results if name not in inside]):
+        if finished:
+            self._refuse_incomplete(inside)
+        return finished
+
+    def _refuse_incomplete(self, inside: set[str]) -> None:
+        """Refuse a finished experiment whose files are gone or damaged."""
+        folder = self.path
+        if lost := [name for name in self._results if name not in inside]:
             raise InputError(
                 f"the run in {folder} was finished, but {', '.join(lost)} is gone: put it back, or "
                 f"choose another folder"
             )
-        return finished
+        refuse_damaged(folder, self._last, read_mapping(folder / self._last))
 
 
 def _refuse_another(folder: Path, there: dict[str, Any], here: dict[str, Any]) -> None:

@@ -1,6 +1,7 @@
 """The configurations of a sweep: every combination of some settings."""
 
 import itertools
+import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -17,23 +18,48 @@ class Grid(NamedTuple):
     configs: list[RunConfig]
 
 
-def expand(raw: dict[str, Any], where: str) -> Grid:
+MOST_CONFIGURATIONS = 10_000
+"""Of a sweep; more are taken for a mistake."""
+
+
+def expand(raw: dict[str, Any], where: str, *, force: bool = False) -> Grid:
     """Return every combination of the lists under ``[sweep]``, on top of the rest of the file.
 
     With several tables ``[[sweep]]``, the combinations of each, one after another.
+
+    Args:
+        raw: The file's content.
+        where: What it is called in messages.
+        force: Whether more than ``MOST_CONFIGURATIONS`` are meant.
     """
     base = {key: value for key, value in raw.items() if key != "sweep"}
-    values = []
-    for table in sweep_tables(raw, where):
-        axes = _axes(table, where)
-        for combination in itertools.product(*axes.values()):
-            values.append(dict(zip(axes, combination, strict=True)))
-    for index, chosen in enumerate(values):
-        if chosen in values[:index]:
+    axes = [_axes(table, where) for table in sweep_tables(raw, where)]
+    count = sum(math.prod(map(len, table.values())) for table in axes)
+    if count > MOST_CONFIGURATIONS and not force:
+        raise InputError(
+            f"{where} has {count:,} combinations, more than {MOST_CONFIGURATIONS:,}: shorten the "
+            f"lists of its sweep, or add --force if that is meant"
+        )
+    values = [
+        dict(zip(table, combination, strict=True))
+        for table in axes
+        for combination in itertools.product(*table.values())
+    ]
+    known = set()
+    for chosen in values:
+        if (key := _hashable(chosen)) in known:
             raise InputError(
                 f"{where} has a combination twice in its sweep: {describe_values(chosen)}"
             )
+        known.add(key)
     return Grid(values, [_configure(base, chosen, where) for chosen in values])
+
+
+def _hashable(value: Any) -> Any:
+    """Return something that is equal for equal values, and can be looked up."""
+    if isinstance(value, dict):
+        return frozenset((key, _hashable(inner)) for key, inner in value.items())
+    return tuple(map(_hashable, value)) if isinstance(value, list) else value
 
 
 def refuse_swept(grid: Grid, settings: Iterable[str]) -> None:

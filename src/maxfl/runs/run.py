@@ -68,6 +68,9 @@ def run(
         description = {"config": labels.config, **description}
     session.assert_same(description)
     checkpoint = place.checkpoint(description)
+    with raise_together():  # before the folder is claimed, which another try may want
+        if is_leader() and not place.is_begun:
+            simulation.resources.require_space(place.path, ELSEWHERE)
     with place.claim(description, resume=resume) as finished:
         shown = place.progress(labels.values, progress)
         if not finished:
@@ -81,9 +84,6 @@ def run(
                 resources.explain_shortage(place.path, ELSEWHERE, kept),
                 shown.noting_failure(),
             ):
-                with raise_together():
-                    if is_leader() and not checkpoint.exists:
-                        resources.require_space(place.path, ELSEWHERE)
                 with simulation.open(checkpoint.folder, shown.report):
                     history, findings = _train(simulation, checkpoint, dispatch, solo_cache)
                 with raise_together():

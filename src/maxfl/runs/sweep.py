@@ -14,6 +14,7 @@ from maxfl.distributed.processes import (
     assert_same,
     free_bytes,
     is_distributed,
+    is_leader,
     on_leader,
     raise_together,
 )
@@ -22,10 +23,11 @@ from maxfl.engine.trainer import Progress
 from maxfl.runs.build import Group, alike, build, group
 from maxfl.runs.folder import RunFolder
 from maxfl.runs.grid import Grid, describe_values
-from maxfl.runs.run import run
+from maxfl.runs.run import ELSEWHERE, run
 from maxfl.runs.tables import Labels, to_parquet
 from maxfl.runs.trackers.base import OpenTracker
 from maxfl.runs.workers import run_queues, stoppable
+from maxfl.utils.disk_space import require_space
 from maxfl.utils.errors import InputError, OutOfMemoryError
 from maxfl.utils.files import read_json
 from maxfl.utils.paths import SUMMARY, TABLES
@@ -63,6 +65,10 @@ def run_sweep(
     }
     assert_same(description)
     place = RunFolder(folder, TABLES)
+    with raise_together():
+        if is_leader() and not place.is_begun:
+            needed = sum(forecast.folder_bytes for forecast in forecasts)
+            require_space(folder, needed, "the sweep", ELSEWHERE)
     with place.claim(description, resume=resume) as finished:
         if not finished:
             largest = max(forecast.bytes for forecast in forecasts)
@@ -73,19 +79,32 @@ def run_sweep(
 
 
 class _Forecast(NamedTuple):
-    """What is known of a group before it runs: all that its result depends on, and its memory."""
+    """What is known of a group before it runs.
+
+    Attributes:
+        description: All that its result depends on.
+        configurations: How many.
+        parallel: How many run at once.
+        bytes: Memory of a device.
+        folder_bytes: Of its folder, for sure.
+    """
 
     description: dict[str, Any]
     configurations: int
     parallel: int
     bytes: int
+    folder_bytes: int
 
 
 def _forecast(members: Group, max_parallel: int | None) -> _Forecast:
     built = build(members.configs, max_parallel)
     configurations = built.session.configurations
     parallel = parallel_configurations(built.session.spec.layout, configurations)
-    return _Forecast(built.describe(), configurations, parallel, built.resources.device_bytes)
+    resources = built.resources
+    return _Forecast(
+        built.describe(), configurations, parallel, resources.device_bytes,
+        resources.min_folder_bytes,
+    )  # fmt: skip
 
 
 def _in_words(forecasts: Sequence[_Forecast], largest: int) -> str:

@@ -202,7 +202,7 @@ def partition_table(federation: Federation) -> pa.Table:
 def to_parquet(table: pa.Table) -> bytes:
     """Return a table as the content of a Parquet file."""
     buffer = io.BytesIO()
-    pq.write_table(table, buffer, compression="zstd")
+    pq.write_table(table, buffer, compression="zstd", write_page_checksum=True)
     return buffer.getvalue()
 
 

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from maxfl.report.names import label_of
 from maxfl.runs.progress import PROGRESS, ProgressState, read_progress
 from maxfl.utils.errors import InputError
-from maxfl.utils.files import read_json
+from maxfl.utils.files import read_json, read_mapping
+from maxfl.utils.integrity import explain_damage
 from maxfl.utils.paths import EXPERIMENT, SUMMARY
 
 
@@ -53,12 +54,15 @@ def read_status(folder: Path) -> Status:
         raise InputError(f"{folder} is no folder: name one that a run is writing to")
     if not (folder / EXPERIMENT).is_file():
         raise InputError(f"{folder} holds no run ({EXPERIMENT} is not there)")
-    experiment = read_json(folder / EXPERIMENT)
-    if "federation" in experiment:
-        return _run(folder)
-    if "groups" in experiment:
-        return _sweep(folder, len(experiment["groups"]))
-    return _study(folder)
+    experiment = read_mapping(folder / EXPERIMENT)
+    with explain_damage(f"a file in {folder}"):
+        if "federation" in experiment:
+            return _run(folder)
+        if "groups" in experiment:
+            return _sweep(folder, len(experiment["groups"]))
+        if "study" in experiment:
+            return _study(folder)
+        raise KeyError("federation, groups or study")
 
 
 def _study(folder: Path) -> Status:

@@ -4,14 +4,18 @@ NumPy is loaded where numbers are checked, so that a command can report a mistak
 """
 
 from collections.abc import Iterable
+from difflib import get_close_matches
 from math import inf, isfinite
 from numbers import Integral
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
 
 Choice = TypeVar("Choice", bound=str)
+MOST_WHOLE = 2**31 - 1
+"""Whole numbers are int32 in training."""
 
 
 class InputError(ValueError):
@@ -40,13 +44,19 @@ def check_number(
     most: float = inf,
     whole: bool = False,
 ) -> None:
-    """Refuse a number, or an array of numbers, that is not finite or outside its range."""
+    """Refuse a number, or an array of numbers, that is not finite or outside its range.
+
+    It must be in its range as training computes with it: a float32, or an int32 if it is whole and
+    no other limit is given.
+    """
     import numpy as np
 
     try:
         numbers = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"{name} = {value!r} is not a number") from None
+        raise InputError(f"{name} = {shorten(value)} is not a number") from None
+    if whole and not isfinite(min(below, most)):
+        most = MOST_WHOLE
     limits = [
         f"at least {_show(least)}" if isfinite(least) else "",
         f"above {_show(above)}" if isfinite(above) else "",
@@ -64,21 +74,62 @@ def check_number(
         raise InputError(
             f"{name} = {_show(first)}: expected {kind}{' ' + bounds if bounds else ''}"
         )
+    if not whole:
+        _check_float32(name, np.atleast_1d(numbers))
 
 
-def check_count(name: str, value: object, *, least: int) -> None:
+def _check_float32(name: str, numbers: "NDArray[np.float64]") -> None:
+    """Refuse numbers that are infinite or 0 in float32, though they are neither."""
+    import numpy as np
+
+    single, size = np.finfo(np.float32), np.abs(numbers)
+    lost = (size > single.max) | ((size > 0) & (size < single.tiny))
+    if lost.any():
+        first = numbers[lost][0]
+        becomes = "infinite" if abs(first) > 1 else "0"
+        raise InputError(
+            f"{name} = {_show(first)}: training computes in float32, where that is {becomes}; "
+            f"expected 0 or a size of {single.tiny:.2g} to {single.max:.2g}"
+        )
+
+
+def check_count(name: str, value: object, *, least: int, most: int = MOST_WHOLE) -> None:
     """Refuse anything but one whole number; it shapes a program, so it can't be an array."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise InputError(f"{name} = {value!r}: expected one whole number at least {least}")
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not is_whole or not least <= value <= most:  # type: ignore[operator]
+        raise InputError(
+            f"{name} = {shorten(value)}: expected one whole number from {least} to {most}"
+            if is_whole and value > most  # type: ignore[operator]
+            else f"{name} = {shorten(value)}: expected one whole number at least {least}"
+        )
 
 
 def check_choice(name: str, value: Choice, choices: Iterable[str]) -> Choice:
     """Refuse anything but one of some words, and return it."""
-    if value not in (words := list(choices)):
-        raise InputError(f"{name} = {value!r}: expected one of {', '.join(words)}")
+    words = list(choices)
+    if not isinstance(value, str) or value not in words:
+        raise InputError(
+            f"{name} = {shorten(value)}: expected one of {', '.join(words)}"
+            f"{did_you_mean(value, words)}"
+        )
     return value
+
+
+def did_you_mean(word: object, known: Iterable[str]) -> str:
+    """Return a question that names the known words near to one, "" if none is."""
+    near = get_close_matches(word, list(known), cutoff=0.7) if isinstance(word, str) else []
+    return f". Did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
 def _show(number: float) -> str:
     """Write a number as a person does: whole ones with all their digits."""
     return f"{number:.15g}"
+
+
+def shorten(value: object, most: int = 60) -> str:
+    """Write a value in not too many characters; an integer may have too many digits to write."""
+    try:
+        text = repr(value)
+    except ValueError:
+        return "an integer of thousands of digits"
+    return text if len(text) <= most else f"{text[: most - 3]}..."

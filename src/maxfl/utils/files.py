@@ -49,8 +49,19 @@ def read_json(path: Path) -> Any:
     """Read a JSON file, or say that it can't be read."""
     try:
         return json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path} can't be read: {error}. Choose another folder.") from error
+
+
+def read_mapping(path: Path) -> dict[str, Any]:
+    """Read a JSON file that holds an object, or say that it can't be read."""
+    content = read_json(path)
+    if not isinstance(content, dict):
+        raise InputError(
+            f"{path} is damaged, or was not written by maxfl: it holds no object. Restore it from "
+            f"a copy, or choose another folder"
+        )
+    return content
 
 
 def digest(content: bytes) -> str:

@@ -1,0 +1,71 @@
+"""Tell whether a folder of results, or a federation on disk, is still as it was written."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from maxfl.core.federation_files import DESCRIPTION, damaged_files
+from maxfl.runs.checkpoint import Checkpoint
+from maxfl.runs.folder import CHECKPOINT
+from maxfl.utils.errors import InputError
+from maxfl.utils.files import read_mapping
+from maxfl.utils.integrity import FILES, explain_damage, find_damage
+from maxfl.utils.paths import EXPERIMENT, STUDY, SUMMARY
+
+
+class Checked(NamedTuple):
+    """What was found in one folder.
+
+    Attributes:
+        folder: Where.
+        what: What it holds, in words.
+        damage: What is wrong with it, in words.
+        unknown: Whether that can't be told, as its files have no digests.
+    """
+
+    folder: Path
+    what: str
+    damage: list[str]
+    unknown: bool = False
+
+
+def check(folder: Path, progress: Callable[[str], None] | None = None) -> Iterator[Checked]:
+    """Check a run, a sweep with its groups, a study with its stages, or a federation on disk.
+
+    Args:
+        folder: Where it is.
+        progress: Called with the name of each file that is read whole.
+    """
+    if not folder.is_dir():
+        raise InputError(f"{folder} is no folder: name that of a run, or of a federation on disk")
+    if (folder / DESCRIPTION).is_file():
+        yield Checked(folder, "a federation on disk", damaged_files(folder, progress))
+        return
+    if not any((folder / name).is_file() for name in (EXPERIMENT, STUDY, SUMMARY)):
+        raise InputError(
+            f"{folder} holds neither a run ({EXPERIMENT} is not there) nor a federation on disk "
+            f"({DESCRIPTION} is not there)"
+        )
+    yield _check_results(folder)
+    for place in (*sorted(folder.glob("groups/*")), folder / "search", folder / "final"):
+        if (place / EXPERIMENT).is_file():
+            yield from check(place, progress)
+
+
+def _check_results(folder: Path) -> Checked:
+    """Check the files of one folder: all of a finished run, the checkpoint of another."""
+    last = next((name for name in (SUMMARY, STUDY) if (folder / name).is_file()), None)
+    try:
+        with explain_damage(f"a file in {folder}"):
+            if last is not None:
+                summary = read_mapping(folder / last)
+                damage = find_damage(folder, last, summary)
+                return Checked(folder, "finished", damage, unknown=FILES not in summary)
+            read_mapping(folder / EXPERIMENT)
+            saved = Checkpoint(folder / CHECKPOINT, {})
+            if not saved.exists:
+                return Checked(folder, "not finished, nothing saved yet", [])
+            blocks = saved.verify()
+            return Checked(folder, f"not finished, {blocks} blocks saved", [])
+    except InputError as error:
+        return Checked(folder, "", [str(error)])
