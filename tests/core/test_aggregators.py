@@ -56,6 +56,17 @@ def test_rules_agree_with_the_oracle(seed, trim):
             np.testing.assert_allclose(mean, reference.krum(updates, q, 1, selected), atol=1e-5)
 
 
+@pytest.mark.parametrize(("replies", "decides"), [(5, True), (4, False), (2, False), (0, False)])
+def test_krum_decides_from_more_than_2f_2_replies(replies, decides):
+    """F = 1: of four replies or fewer, one that is Byzantine could win."""
+    updates = {"w": jnp.arange(6.0)[:, None]}
+    q = jnp.asarray([0.2] * replies + [0.0] * (6 - replies))
+    total = aggregate(KRUM, AggregatorHParams(num_byzantine=1), updates, q)
+    assert float(total.weight) == pytest.approx(0.2 * replies if decides else 0)
+    assert np.isfinite(total.update["w"]).all()
+    assert bool((total.update["w"] != 0).any()) is decides
+
+
 def test_rules_by_hand():
     updates = np.array([[1.0, 1], [2, 2], [3, 3], [100, -100]])
     even = np.ones(4)
@@ -141,6 +152,12 @@ def test_robust_rules_hold_off_a_byzantine_client_that_the_mean_follows():
                 SMALL, MODEL, maxfl.fedavg(), TRAINING, aggregator=aggregators.krum(1)
             ),
             "more than 2 · num_byzantine",
+        ),
+        (
+            lambda: maxfl.Simulation(
+                SMALL, MODEL, maxfl.fedavg(), TRAINING, aggregator=aggregators.krum(0, 4)
+            ),
+            "server.num_selected = 4 of training.cohort = 3",
         ),
     ],
 )

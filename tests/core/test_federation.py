@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import maxfl
+from maxfl.core.federation import client_offsets
 
 X, Y = np.zeros((3, 2), np.float32), np.array([0, 1, 1])
 GOOD = (X, Y)
@@ -101,3 +102,31 @@ def test_bytes_stay_bytes_until_a_batch_is_drawn():
     model = maxfl.Model(lambda _: jnp.zeros(2), apply)
     maxfl.Simulation(fed, model, maxfl.fedavg(), maxfl.Training(cohort=1))
     assert all(dtype == jnp.float32 for dtype in seen)
+
+
+def test_more_samples_than_can_be_numbered_are_refused():
+    """Offsets are int32: without a check, those beyond 2³¹ would be negative."""
+    most = 2**31 - 2**20
+    np.testing.assert_array_equal(client_offsets([most - 1, 1], "train"), [0, most - 1, most])
+    with pytest.raises(maxfl.InputError, match=r"train: 2,147,483,648 samples in all, but at most"):
+        client_offsets([2**30, 2**30], "train")
+    # One byte that looks like 2³¹ of them.
+    half = np.broadcast_to(np.uint8(1), (2**30, 1)), np.broadcast_to(np.int32(0), 2**30)
+    one = np.ones((1, 1), np.uint8), np.zeros(1, np.int32)
+    with pytest.raises(maxfl.InputError, match="train: 2,147,483,648 samples in all"):
+        maxfl.Federation.from_clients([half, half], [one, one], classes=2)
+
+
+@pytest.mark.parametrize(
+    ("scaling", "words"),
+    [
+        (maxfl.InputScaling(np.zeros(3, np.float32)), "does not fit features of shape"),
+        (maxfl.InputScaling(np.zeros((7, 1, 2), np.float32)), "turns features of shape"),
+    ],
+)
+def test_an_input_scaling_that_does_not_fit_is_refused(scaling, words):
+    federation = maxfl.Federation.from_clients([GOOD], [GOOD], input_scaling=scaling)
+    with pytest.raises(maxfl.InputError, match=words):
+        maxfl.Simulation(
+            federation, maxfl.mlp(2, (3,), 2), maxfl.fedavg(), maxfl.Training(cohort=1)
+        )

@@ -167,3 +167,32 @@ def test_a_whole_number_is_the_same_setting_as_its_float(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run(simulation({"server_lr": 1}), folder, progress=stop_after(2))
     run(simulation({"server_lr": 1.0}), folder, resume=True)
+
+
+def test_a_checkpoint_may_lie_behind_a_link_and_nothing_else_there_is_touched(tmp_path, whole):
+    scratch, folder = tmp_path / "scratch", tmp_path / "run"
+    scratch.mkdir()
+    (scratch / "thesis.tex").write_text("keep me")
+    folder.mkdir()
+    cut_off(tmp_path / "other", blocks=1)
+    (tmp_path / "other/experiment.json").rename(folder / "experiment.json")
+    (folder / "checkpoint").symlink_to(scratch)
+    run(simulation(), folder, resume=True)
+    assert results(folder) == whole
+    assert [path.name for path in scratch.iterdir()] == ["thesis.tex"]
+    assert (scratch / "thesis.tex").read_text() == "keep me"
+    assert (folder / "checkpoint").is_symlink()
+
+
+def test_files_of_others_in_a_checkpoint_stay(folder):
+    (folder / "checkpoint/notes.txt").write_text("keep me")
+    run(simulation(), folder, resume=True)
+    assert [path.name for path in (folder / "checkpoint").iterdir()] == ["notes.txt"]
+
+
+def test_the_index_does_not_grow(folder):
+    index = folder / "checkpoint/checkpoint.json"
+    before = index.stat().st_size
+    with pytest.raises(KeyboardInterrupt):
+        run(simulation(), folder, resume=True, progress=stop_after(15))
+    assert index.stat().st_size - before <= 2, "a digit more"

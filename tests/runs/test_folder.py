@@ -10,6 +10,7 @@ import pytest
 import maxfl
 from maxfl.runs.folder import RunFolder
 from maxfl.runs.run import run
+from maxfl.utils import disk_space
 from support.resumable import cut_off, simulation
 from support.small import DROPOUT_MODEL, MODEL
 
@@ -99,3 +100,40 @@ def test_what_does_not_name_its_version_goes_on_after_an_upgrade(tmp_path):
     (tmp_path / "experiment.json").write_text(json.dumps({**written, "maxfl": "0.1.9"}))
     with place.claim({"study": "s"}, resume=True) as finished:
         assert not finished
+
+
+def test_a_refusal_for_want_of_room_claims_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(disk_space, "free_space", lambda _: 100)
+    folder = tmp_path / "run"
+    with pytest.raises(maxfl.InputError, match="the run will take"):
+        run(simulation({"rounds": 100_000}), folder)
+    assert not folder.exists()
+    monkeypatch.undo()
+    run(simulation({"rounds": 3}), folder)
+
+
+@pytest.mark.parametrize("training", [{"rounds": 7}, {"rounds": 60, "checkpoint_every": 1}])
+def test_a_run_takes_no_more_room_than_was_predicted(tmp_path, monkeypatch, training):
+    folder, largest = tmp_path / "run", 0
+    real = os.fsync
+
+    def measure(descriptor):
+        nonlocal largest
+        real(descriptor)
+        inside = [*folder.rglob("*"), folder]
+        largest = max(largest, sum(path.lstat().st_blocks * 512 for path in inside))
+
+    monkeypatch.setattr(os, "fsync", measure)
+    made = simulation(training)
+    run(made, folder)
+    assert 0.4 * made.resources.min_folder_bytes < largest <= made.resources.min_folder_bytes
+
+
+@pytest.mark.parametrize("content", ["null", "[]", "{}", '{"groups": 3}', '{"config": [1]}', "{"])
+def test_a_damaged_description_is_refused(tmp_path, content):
+    (tmp_path / "experiment.json").write_text(content)
+    with pytest.raises(
+        maxfl.InputError, match=r"experiment\.json|already holds another|written by"
+    ):
+        run(simulation(), tmp_path, resume=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["experiment.json"]

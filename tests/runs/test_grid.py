@@ -1,5 +1,7 @@
 """The configurations of a sweep."""
 
+import time
+
 import pytest
 
 from maxfl.runs.grid import expand
@@ -34,3 +36,17 @@ def test_another_method_starts_with_its_own_hyperparameters():
     raw = {"algorithm": {"name": "maxfl", "temperature": 0.3}}
     grid = expand({**raw, "sweep": {"algorithm": {"name": ["fedavg", "maxfl"]}}}, "s")
     assert [c.algorithm.hparams for c in grid.configs] == [{}, {"temperature": 0.3}]
+
+
+def test_large_sweeps_expand_in_linear_time_and_the_largest_want_force():
+    """Twenty thousand in seconds; looking each up in all before it would take minutes."""
+    many = {"sweep": {"seed": list(range(20_000))}}
+    with pytest.raises(InputError, match=r"s has 20,000 combinations, more than 10,000: shorten"):
+        expand(many, "s")
+    began = time.process_time()
+    assert len(expand(many, "s", force=True).configs) == 20_000
+    assert time.process_time() - began < 20
+    with pytest.raises(InputError, match=r"twice in its sweep: model\.hidden = \[4\]"):
+        expand({"sweep": {"model": {"hidden": [[4], [5], [4]]}}}, "s")
+    with pytest.raises(InputError, match="twice"):
+        expand({"sweep": {"training": {"local_lr": [1, 1.0]}}}, "s")

@@ -7,6 +7,15 @@ A module of a command is imported when the command is called, and imports what c
 functions: help, versions and completion must not wait for JAX.
 """
 
-from maxfl.cli.app import main
+import sys
 
-__all__ = ["main"]
+
+def main() -> None:
+    """Run the command; also while its modules are imported, Ctrl-C ends in one line."""
+    try:
+        from maxfl.cli.app import main as run_app
+
+        run_app()
+    except KeyboardInterrupt:
+        sys.stderr.write("Interrupted.\n")
+        sys.exit(130)

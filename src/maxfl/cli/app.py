@@ -87,8 +87,13 @@ def main() -> None:
     """Run the command; a user's mistake ends in one clear message."""
     try:
         app()
-    except InputError as error:
+    except (InputError, MemoryError) as error:
         from maxfl.cli.terminal import print_error
 
-        print_error(error)
+        print_error(error if isinstance(error, InputError) else _in_words(error))
         sys.exit(2)
+
+
+def _in_words(error: MemoryError) -> InputError:
+    why = str(error) or "no more can be had"
+    return InputError(f"too little memory: {why}. Ask for fewer clients, samples or features")

@@ -73,11 +73,14 @@ class ComputingCommand(TyperCommand):
     """A command that computes with JAX, which is set up when it runs; its help need not wait."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Set JAX up, and run the command; what Python warns of is printed as a note."""
-        set_up_jax()
-        from maxfl.cli.terminal import print_warnings
+        """Set JAX up, and run the command.
 
-        with print_warnings():
+        What Python warns of is printed as a note, and SIGTERM ends it as Ctrl-C does.
+        """
+        set_up_jax()
+        from maxfl.cli.terminal import catch_sigterm, print_warnings
+
+        with print_warnings(), catch_sigterm():
             return super().invoke(ctx)
 
 

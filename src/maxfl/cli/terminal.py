@@ -1,11 +1,13 @@
 """What a person sees in the terminal: progress while it runs, a table when it is done."""
 
+import signal
+import threading
 import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 from rich import box
@@ -131,11 +133,35 @@ def explain_interrupt(folder: Path) -> Iterator[None]:
             f"{error}. {folder} keeps what is done: make room or remove the cause, then add "
             f"--resume to go on"
         ) from error
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
+        terminated = isinstance(interrupt, Terminated)
         errors.print(
-            f"Interrupted. {escape(str(folder))} keeps what is done: add --resume to go on."
+            f"{'Terminated' if terminated else 'Interrupted'}. {escape(str(folder))} keeps what is "
+            f"done: add --resume to go on.",
+            soft_wrap=True,
         )
-        raise typer.Exit(130) from None
+        raise typer.Exit(128 + (signal.SIGTERM if terminated else signal.SIGINT)) from None
+
+
+class Terminated(KeyboardInterrupt):
+    """Somebody ended the process by SIGTERM, such as a scheduler whose time was up."""
+
+
+@contextmanager
+def catch_sigterm() -> Iterator[None]:
+    """Let SIGTERM end a command as Ctrl-C does, with a word on how to go on."""
+    if threading.current_thread() is not threading.main_thread():  # Python allows no handler there
+        yield
+        return
+
+    def terminate(*_: Any) -> NoReturn:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

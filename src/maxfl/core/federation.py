@@ -142,7 +142,9 @@ class Federation(NamedTuple):
             for split in ("train", "test")
             for k in range(len(train))
         ]
-        pairs = [_client(pair, place) for pair, place in zip(train + test, where, strict=True)]
+        pairs = [
+            checked_client(pair, place) for pair, place in zip(train + test, where, strict=True)
+        ]
         _same_features(pairs, where)
         checked_train, checked_test = pairs[: len(train)], pairs[len(train) :]
         classes = _classes([y for _, y in pairs], where, classes)
@@ -194,8 +196,8 @@ def _names(names: Any, clients: int) -> NDArray[np.str_]:
     return np.array(called)
 
 
-def _client(pair: Arrays, where: str) -> tuple[NDArray[Any], NDArray[np.int32]]:
-    """Return one client's arrays, checked; the message of an error names the client."""
+def checked_client(pair: Arrays, where: str) -> tuple[NDArray[Any], NDArray[np.int32]]:
+    """Return one client's arrays x and y, checked; the message of an error names the client."""
     try:
         x, y = map(np.asarray, pair)
     except (TypeError, ValueError) as error:

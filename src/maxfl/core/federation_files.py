@@ -26,12 +26,12 @@ from maxfl.core.federation import (  # fmt: skip
     Metadata,
     Samples,
     check_sample_count,
-    checked_samples,
+    checked_client,
     client_offsets,
     default_input_scaling,
 )
 from maxfl.utils.disk_space import explain_disk_full, require_space
-from maxfl.utils.errors import InputError
+from maxfl.utils.errors import InputError, check_count, shorten
 from maxfl.utils.files import digest, read_mapping, write_json, write_whole
 from maxfl.utils.integrity import explain_damage, file_digest
 
@@ -72,6 +72,10 @@ def write_federation(
         room: Bytes of all samples, if known: then nothing is begun that will not fit.
     """
     folder = Path(folder)
+    check_count("classes", classes, least=1)
+    check_count("unseen", unseen, least=0)
+    if not isinstance(clients, Iterable):
+        raise InputError(f"clients = {shorten(clients)}: expected training and test data of each")
     check_empty(folder)
     remedy = "choose a folder on a larger disk, or fewer clients or samples"
     if room is not None:
@@ -128,9 +132,9 @@ class _Writer:
             (self._folder / name).unlink(missing_ok=True)
 
     def append(self, k: int, client: Pair | tuple[Arrays, Arrays], classes: int) -> None:
-        for split, pair in zip(SPLITS, client, strict=True):
+        for split, pair in zip(SPLITS, _pair(client, k), strict=True):
             where = f"{split} data of client {k}"
-            x, y = checked_samples(np.asarray(pair[0]), np.asarray(pair[1]), where)
+            x, y = checked_client(pair, where)
             self._like = x if self._like is None else self._like
             _check_alike(x, y, self._like, classes, where)
             self._write(f"{split}-x.bin", x)
@@ -174,6 +178,18 @@ class _Writer:
         content = np.ascontiguousarray(array).view(np.uint8).data
         self._files[name].write(content)
         self._digests[name].update(content)
+
+
+def _pair(client: Any, k: int) -> tuple[Arrays, Arrays]:
+    """Return training and test data of a client, or say that there are no two."""
+    try:
+        train, test = client
+    except (TypeError, ValueError):
+        raise InputError(
+            f"client {k}: expected its training and test data, ((x, y), (x, y)), not a "
+            f"{type(client).__name__}"
+        ) from None
+    return train, test
 
 
 def _check_alike(

@@ -65,7 +65,7 @@ def mlp(inputs: int, hidden: Sequence[int], classes: int, dropout: float = 0.5) 
     check_count("inputs", inputs, least=1)
     check_count("classes", classes, least=1)
     for width in hidden:
-        check_count("hidden", width, least=1)
+        check_count("model.hidden", width, least=1)
     return _mlp((inputs, *hidden, classes), float(dropout))
 
 

@@ -61,6 +61,8 @@ class Session:
         if max_parallel is not None:
             check_count("max_parallel", max_parallel, least=1)
         devices = jax.devices() if devices is None else devices
+        if not devices:
+            raise InputError("devices = []: give at least one, or None for all of JAX's")
         if not is_distributed() and any(d.process_index != jax.process_index() for d in devices):
             raise InputError("there are several processes: call maxfl.join() in all of them first")
         self._max_parallel = default_parallelism(devices) if max_parallel is None else max_parallel

@@ -1,6 +1,7 @@
 """Mistakes in an experiment, found before any training."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from maxfl.core.aggregators import AggregationRule, Aggregator
@@ -92,7 +93,19 @@ def _check_byzantine(experiment: Experiment) -> None:
 
 def _check_model(model: Model, federation: Federation) -> None:
     """Try the model on the shapes of the data, without computing anything."""
-    x = jax.eval_shape(scale_inputs, federation.input_scaling, federation.train.x[:2])
+    shape = (2, *federation.train.x.shape[1:])
+    sample = jax.ShapeDtypeStruct(shape, federation.train.x.dtype)
+    try:
+        x = jax.eval_shape(scale_inputs, federation.input_scaling, sample)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"the input scaling does not fit features of shape {list(shape[1:])}: {error}"
+        ) from error
+    if x.shape != shape:
+        raise InputError(
+            f"the input scaling turns features of shape {list(shape[1:])} into "
+            f"{list(x.shape[1:])}: give numbers, or arrays of that shape"
+        )
     try:
         params = jax.eval_shape(model.init, jax.random.key(0))
     except (TypeError, ValueError) as error:
@@ -108,8 +121,15 @@ def _check_model(model: Model, federation: Federation) -> None:
     others = {str(leaf.dtype) for leaf in jax.tree.leaves(params)} - {"float32"}
     if others:
         raise InputError(f"the model has parameters of type {', '.join(others)}; expected float32")
-    if logits.ndim != 2 or logits.shape[1] < federation.classes:
+    if not hasattr(logits, "shape"):
+        raise InputError(
+            f"the model's apply returns {type(logits).__name__}; expected an array of logits, "
+            f"[samples, classes]"
+        )
+    if logits.ndim != 2 or logits.shape[0] != 2 or logits.shape[1] < federation.classes:
         raise InputError(
             f"the model gives outputs of shape {list(logits.shape)} for 2 samples; expected "
             f"[2, {federation.classes}] or more, one logit per class"
         )
+    if not jnp.issubdtype(logits.dtype, jnp.floating):
+        raise InputError(f"the model gives outputs of type {logits.dtype}; expected floats")

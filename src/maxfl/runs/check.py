@@ -61,8 +61,7 @@ def _check_results(folder: Path) -> Checked:
                 summary = read_mapping(folder / last)
                 damage = find_damage(folder, last, summary)
                 return Checked(folder, "finished", damage, unknown=FILES not in summary)
-            read_mapping(folder / EXPERIMENT)
-            saved = Checkpoint(folder / CHECKPOINT, {})
+            saved = Checkpoint(folder / CHECKPOINT, read_mapping(folder / EXPERIMENT))
             if not saved.exists:
                 return Checked(folder, "not finished, nothing saved yet", [])
             blocks = saved.verify()

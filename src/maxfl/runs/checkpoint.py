@@ -86,7 +86,7 @@ class Checkpoint:
 
     def verify(self) -> int:
         """Read every file and compare its digest; return the number of blocks, or refuse."""
-        index = self._read_index(any_experiment=True)
+        index = self._read_index()
         try:
             done = int(index["blocks"])
             for _ in self._read_blocks(done, index["last_block"]):
@@ -148,7 +148,7 @@ class Checkpoint:
         }
         write_whole(self.folder / INDEX, json.dumps(index, indent=1).encode())
 
-    def _read_index(self, *, any_experiment: bool = False) -> dict[str, Any]:
+    def _read_index(self) -> dict[str, Any]:
         try:
             index = json.loads((self.folder / INDEX).read_text())
             layout, experiment = index["format"], index["experiment"]
@@ -160,7 +160,7 @@ class Checkpoint:
             raise self._refusal(
                 f"maxfl {writer} wrote it, in format {layout}; this version reads {FORMAT}"
             )
-        if experiment != self._experiment and not any_experiment:
+        if experiment != self._experiment:
             raise self._refusal("it is of another experiment than the folder")
         return dict(index)
 

@@ -85,6 +85,10 @@ class ProgressFile:
             os.getpid(), socket.gethostname(), now, now, [dict(chosen) for chosen in values]
         )
 
+    def begin(self) -> None:
+        """Write the first sign of life."""
+        self._write()
+
     def report(self, stage: str, done: int, total: int) -> None:
         """Note the stage and pass it on; a progress callback."""
         if stage == "resumed":

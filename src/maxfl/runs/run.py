@@ -74,6 +74,7 @@ def run(
     with place.claim(description, resume=resume) as finished:
         shown = place.progress(labels.values, progress)
         if not finished:
+            shown.begin()
             began = time.monotonic()
             configurations = configurations_of(place.path, labels)
             opened = trackers if is_leader() else ()

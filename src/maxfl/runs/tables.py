@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from maxfl.core.federation import Federation
 from maxfl.data.statistics import federation_stats
 from maxfl.engine.history import History
-from maxfl.utils.errors import InputError
+from maxfl.utils.errors import InputError, check_count, shorten
 from maxfl.utils.paths import PARTITION, TABLES
 
 
@@ -31,14 +31,34 @@ class Labels(NamedTuple):
 
     def of(self, configurations: int) -> "Labels":
         """Return the labels of so many configurations, defaults filled in."""
-        indices = self.indices or range(configurations)
-        values = self.values or [{}] * configurations
+        indices = [*self.indices] or [*range(configurations)]
+        values = [*self.values] or [{}] * configurations
         for name, given in (("indices", indices), ("values", values)):
             if len(given) != configurations:
                 raise InputError(
                     f"{name} has {len(given)} entries for {configurations} configurations"
                 )
-        return Labels(indices, values, self.config)
+        for index in indices:
+            check_count("indices", index, least=0)
+        if len(set(indices)) < len(indices):
+            raise InputError(f"indices = {indices}: expected a different one for each")
+        plain = [_plain(chosen, "values") for chosen in values]
+        return Labels([*map(int, indices)], plain, _plain(self.config, "config"))
+
+
+def _plain(value: Any, where: str) -> Any:
+    """Return a value as JSON holds it, NumPy's numbers as Python's, or say what it can't hold."""
+    if isinstance(value, dict):
+        return {str(key): _plain(inner, f"{where}.{key}") for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner, where) for inner in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist(), where)
+    if isinstance(value, float) and not np.isfinite(value):
+        raise InputError(f"{where} = {value}: a results file can't hold that; expected a number")
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    raise InputError(f"{where} = {shorten(value)}: a results file can't hold that; give it as text")
 
 
 def results_files(

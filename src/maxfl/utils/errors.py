@@ -86,10 +86,13 @@ def _check_float32(name: str, numbers: "NDArray[np.float64]") -> None:
     lost = (size > single.max) | ((size > 0) & (size < single.tiny))
     if lost.any():
         first = numbers[lost][0]
-        becomes = "infinite" if abs(first) > 1 else "0"
+        limit = (
+            f"infinite; expected at most {single.max:.2g}"
+            if abs(first) > 1
+            else f"0; expected at least {single.tiny:.2g}"
+        )
         raise InputError(
-            f"{name} = {_show(first)}: training computes in float32, where that is {becomes}; "
-            f"expected 0 or a size of {single.tiny:.2g} to {single.max:.2g}"
+            f"{name} = {_show(first)}: training computes in float32, where that is {limit}"
         )
 
 
