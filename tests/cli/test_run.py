@@ -13,6 +13,12 @@ from maxfl.cli.app import app
 from maxfl.utils.errors import InputError
 from support.commands import ENVIRONMENT, ROOT, small, start_maxfl
 
+# A shell lets what it starts in the background ignore Ctrl-C; a test may be such a thing.
+LISTENING = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "from maxfl.cli import main; main()"
+)
+
 
 def test_run_writes_a_folder_and_shows_a_table(tmp_path, maxfl):
     out = tmp_path / "one"
@@ -92,22 +98,41 @@ def test_a_mistake_ends_in_one_message():
     assert "Traceback" not in text
 
 
-def test_ctrl_c_says_how_to_go_on(tmp_path):
+@pytest.mark.parametrize(
+    ("number", "word", "code"),
+    [(signal.SIGINT, "Interrupted", 130), (signal.SIGTERM, "Terminated", 143)],
+)
+def test_an_end_by_a_signal_says_how_to_go_on(tmp_path, number, word, code):
     out = tmp_path / "cut"
     settings = ["run", "examples/opt-out.toml", "--out", str(out), *small("training.rounds=100000")]
-    # A shell lets what it starts in the background ignore Ctrl-C; the test may be such a thing.
-    listening = "signal.signal(signal.SIGINT, signal.default_int_handler)"
-    program = f"import signal; {listening}; from maxfl.cli import main; main()"
-    command = [sys.executable, "-c", program, *settings]
     with subprocess.Popen(
-        command, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True, cwd=ROOT
-    ) as process:
+        [sys.executable, "-c", LISTENING, *settings], env=ENVIRONMENT, stderr=subprocess.PIPE,
+        text=True, cwd=ROOT,
+    ) as process:  # fmt: skip
         deadline = time.monotonic() + 120
         while not (out / "checkpoint/block-00001").exists() and time.monotonic() < deadline:
             time.sleep(0.1)
         assert (out / "checkpoint/block-00001").exists()
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         words = process.stderr.read()
-        assert process.wait(timeout=60) == 130
-    assert "add --resume to go on" in " ".join(words.split())
+        assert process.wait(timeout=60) == code
+    words = " ".join(words.split())
+    assert f"{word}. {out} keeps what is done: add --resume to go on." in words
     assert "Traceback" not in words
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [0.05, 0.15, 0.3, 0.6, 1.0, 1.5, 2.5])
+def test_ctrl_c_while_modules_are_imported_ends_in_a_word(tmp_path, after):
+    program = LISTENING.replace("; from", "; print(flush=True); from")
+    settings = ["run", "examples/opt-out.toml", "--out", str(tmp_path / "cut"), *small()]
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *settings], env=ENVIRONMENT, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, cwd=ROOT,
+    ) as process:  # fmt: skip
+        process.stdout.readline()
+        time.sleep(after)
+        process.send_signal(signal.SIGINT)
+        _, words = process.communicate(timeout=60)
+    assert "Traceback" not in words, words
+    assert process.returncode in (0, 1, 130)

@@ -1,6 +1,8 @@
 """A federation as files: what is written is what is read, and damage is found."""
 
+import contextlib
 import json
+import shutil
 
 import jax
 import numpy as np
@@ -75,3 +77,77 @@ def test_a_full_disk_ends_the_writing(tmp_path):
         write_clients(tmp_path / "clients")
     assert not list((tmp_path / "clients").iterdir())
     write_clients(tmp_path / "clients")
+
+
+def test_a_federation_whose_writing_was_cut_off_is_known_as_such(tmp_path):
+    folder = tmp_path / "clients"
+
+    def killed():
+        """A client, and then a look at what a kill would leave behind."""
+        yield CLIENTS[0]
+        shutil.copytree(folder, tmp_path / "left")
+        yield CLIENTS[1]
+
+    write_federation(folder, killed(), classes=3)
+    with pytest.raises(InputError, match="holds part of a federation: another process is writing"):
+        write_federation(tmp_path / "left", CLIENTS, classes=3)
+    with pytest.raises(InputError, match="was not written to its end"):
+        open_federation(tmp_path / "left")
+    assert open_federation(folder).clients == 2
+
+
+def test_files_of_others_survive_a_failed_writing(tmp_path):
+    def failing():
+        yield CLIENTS[0]
+        (tmp_path / "mine.txt").write_text("keep me")
+        raise OSError("the source is gone")
+
+    with pytest.raises(OSError, match="the source is gone"):
+        write_federation(tmp_path, failing(), classes=3)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.parametrize(
+    ("clients", "options", "words"),
+    [
+        (5, {}, "clients = 5: expected training and test data of each"),
+        ([5], {}, "client 0: expected its training and test data"),
+        ([(1, 2, 3)], {}, "client 0: expected its training and test data"),
+        ([("ab", "cd")], {}, "train data of client 0: x has shape"),
+        ([(None, None)], {}, "train data of client 0: expected a pair of arrays"),
+        ([CLIENTS[0], (CLIENTS[0][0], 3)], {}, "test data of client 1: expected a pair"),
+        ([], {}, "0 clients"),
+        (CLIENTS, {"classes": "3"}, "classes = '3': expected one whole number"),
+        (CLIENTS, {"unseen": 1.5}, "unseen = 1.5: expected one whole number"),
+        (CLIENTS, {"unseen": 99}, "8 clients, of which 99 are unseen"),
+    ],
+)
+def test_garbage_is_refused_and_leaves_nothing(tmp_path, clients, options, words):
+    with pytest.raises(InputError, match=words):
+        write_federation(tmp_path / "out", clients, **{"classes": 3, **options})
+    assert not (tmp_path / "out").exists() or not any((tmp_path / "out").iterdir())
+
+
+@pytest.mark.parametrize("content", ["null", "[]", "{}", "3", '{"clients": "x"}', "{"])
+def test_a_damaged_description_is_refused(tmp_path, content):
+    folder = write_federation(tmp_path / "clients", CLIENTS, classes=3)
+    (folder / "federation.json").write_text(content)
+    with pytest.raises(InputError, match=r"federation\.json"):
+        open_federation(folder)
+
+
+@pytest.mark.parametrize(
+    "key", ["clients", "classes", "decoding", "dtype", "features", "samples", "names"]
+)
+@pytest.mark.parametrize("value", [None, [], {}, "x", -1, 1.5])
+def test_fields_of_the_wrong_type_are_refused(tmp_path, key, value):
+    folder = write_federation(tmp_path / "clients", CLIENTS, classes=3)
+    path = folder / "federation.json"
+    description = json.loads(path.read_text())
+    path.write_text(json.dumps(description | {key: "y" if description[key] == value else value}))
+    with pytest.raises(InputError, match=r"federation\.json is damaged"):
+        open_federation(folder)
+    without_seal = {k: v for k, v in description.items() if k != "digest"}
+    path.write_text(json.dumps(without_seal | {key: value}))
+    with contextlib.suppress(InputError):  # of an older version: a federation, or a sentence
+        open_federation(folder)

@@ -11,7 +11,7 @@ CLIENT = np.zeros((3, 2), np.float32), np.array([0, 1, 1])
 
 def simulation(model=None, algorithm=None, **training):
     fed = maxfl.Federation.from_clients([CLIENT] * 4, [CLIENT] * 4, unseen=1)
-    names = ("seed", "participation", "requirement", "max_parallel")
+    names = ("seed", "participation", "requirement", "max_parallel", "devices")
     options = {name: training.pop(name) for name in names if name in training}
     training = {"cohort": 2, **training}
     model = model or maxfl.mlp(2, (3,), 2)
@@ -66,3 +66,30 @@ def test_bad_numbers_of_methods_are_refused():
         maxfl.maxfl(temperature=0)
     with pytest.raises(maxfl.InputError, match="epsilon"):
         maxfl.maxfl(epsilon=-1)
+
+
+def logits(x):
+    return jnp.zeros((len(x), 3))
+
+
+@pytest.mark.parametrize(
+    ("outputs", "words"),
+    [
+        (lambda x: logits(x).astype(jnp.int32), "outputs of type int32; expected floats"),
+        (lambda x: logits(x) * 1j, "outputs of type complex64; expected floats"),
+        (lambda x: None, "apply returns NoneType; expected an array"),  # noqa: ARG005
+        (lambda x: (logits(x), 1), "apply returns tuple; expected an array"),
+        (lambda x: logits(x)[:1], r"outputs of shape \[1, 3\] for 2 samples"),
+        (lambda x: logits(x)[:, :1], r"outputs of shape \[2, 1\] for 2 samples"),
+        (lambda x: logits(x).sum(1), r"outputs of shape \[2\] for 2 samples"),
+    ],
+)
+def test_models_with_other_outputs_are_refused(outputs, words):
+    model = maxfl.Model(lambda key: (), lambda params, x, key=None: outputs(x))  # noqa: ARG005
+    with pytest.raises(maxfl.InputError, match=words):
+        simulation(model)
+
+
+def test_no_devices_are_refused():
+    with pytest.raises(maxfl.InputError, match=r"devices = \[\]"):
+        simulation(devices=[])

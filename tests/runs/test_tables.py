@@ -1,7 +1,9 @@
 """Tables of results: a run's metrics in tidy form."""
 
+import numpy as np
 import pytest
 
+import maxfl
 from maxfl.runs.tables import Labels, metrics_table
 from support.small import PAIR, sweep, train
 
@@ -19,3 +21,27 @@ def test_metrics_are_tidy():
     assert row["value"] == pytest.approx(float(history.accuracy("unseen")[1, 2]))
     assert (row["seed"], row["training.local_lr"], row["method"]) == (4, 0.2, "x")
     assert rows[0]["method"] is None
+
+
+def test_labels_are_kept_as_json_holds_them():
+    values = [{"x": np.float32(0.5), "y": np.arange(2)}, {"x": np.int64(3), "y": None}]
+    labels = Labels([np.int64(4), 7], values, {"a": (1, "b")}).of(2)
+    assert labels.values == [{"x": 0.5, "y": [0, 1]}, {"x": 3, "y": None}]
+    assert labels.indices == [4, 7]
+    assert labels.config == {"a": [1, "b"]}
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        ({"indices": [5, 5]}, r"indices = \[5, 5\]: expected a different one for each"),
+        ({"indices": [0]}, "indices has 1 entries for 2 configurations"),
+        ({"indices": ["a", "b"]}, "indices = 'a': expected one whole number"),
+        ({"values": [{"x": float("nan")}, {}]}, r"values\.x = nan: a results file can't hold"),
+        ({"config": {"a": [1, float("inf")]}}, r"config\.a = inf"),
+        ({"config": {"a": object()}}, r"config\.a = <object"),
+    ],
+)
+def test_labels_that_a_results_file_cannot_hold_are_refused(labels, words):
+    with pytest.raises(maxfl.InputError, match=words):
+        Labels(**labels).of(2)

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 import typer
 
+import maxfl
 from maxfl.cli.report import watch_command
 from maxfl.runs.progress import PROGRESS, ProgressFile
 from maxfl.runs.watch import read_status
 from maxfl.utils.errors import InputError
 from maxfl.utils.files import write_json
+from support import small
 from support.made_runs import make_history, settings_of, write_run
 
 EXPERIMENT = "experiment.json"
@@ -127,3 +129,42 @@ def test_watching_a_real_run_until_it_ends(tmp_path, capsys):
     finally:
         run.kill()
     assert "Finished. Look at it: maxfl report" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("content", ["null", "[]", "{}", '{"groups": 3}', "{", '{"a": 1}'])
+def test_a_damaged_description_is_no_study(tmp_path, content):
+    (tmp_path / EXPERIMENT).write_text(content)
+    with pytest.raises(InputError, match=r"damaged|can't be read"):
+        read_status(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content", ["null", "[]", "{}", '{"configurations": [1]}', '{"rounds": []}']
+)
+def test_a_damaged_summary_is_said_to_be(tmp_path, content):
+    write_json(tmp_path / EXPERIMENT, {"federation": "x"})
+    (tmp_path / "summary.json").write_text(content)
+    with pytest.raises(InputError, match="damaged"):
+        read_status(tmp_path)
+
+
+def test_a_run_gives_a_sign_of_life_before_anything_is_trained(tmp_path, monkeypatch):
+    """Compiling and solo training may take minutes, in which it has begun and is alive."""
+    seen = []
+    made = small.simulation(maxfl.fedavg())
+    monkeypatch.setattr(
+        made, "prepare", lambda *_: seen.append(read_status(tmp_path / "run")) or 1 / 0
+    )
+    with pytest.raises(ZeroDivisionError):
+        maxfl.run(made, tmp_path / "run")
+    assert (seen[0].stage, seen[0].alive) == ("starting", True)
+
+
+def test_warnings_are_shown(tmp_path, capsys):
+    progress = started(tmp_path / "run")
+    progress.warn(["no client had a weight above 0"])
+    progress.begin()
+    assert read_status(tmp_path / "run").warnings == ["no client had a weight above 0"]
+    with pytest.raises(typer.Exit):
+        watch_command(tmp_path / "run", once=True)
+    assert "no client had a weight above 0" in capsys.readouterr().out

@@ -7,15 +7,12 @@ A module of a command is imported when the command is called, and imports what c
 functions: help, versions and completion must not wait for JAX.
 """
 
-import sys
+from maxfl.cli.signals import end_at_once
 
 
 def main() -> None:
-    """Run the command; also while its modules are imported, Ctrl-C ends in one line."""
-    try:
-        from maxfl.cli.app import main as run_app
+    """Run the command; a signal ends it in one line, from the first import on."""
+    end_at_once()
+    from maxfl.cli.app import main as run_app
 
-        run_app()
-    except KeyboardInterrupt:
-        sys.stderr.write("Interrupted.\n")
-        sys.exit(130)
+    run_app()

@@ -73,14 +73,11 @@ class ComputingCommand(TyperCommand):
     """A command that computes with JAX, which is set up when it runs; its help need not wait."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Set JAX up, and run the command.
-
-        What Python warns of is printed as a note, and SIGTERM ends it as Ctrl-C does.
-        """
+        """Set JAX up, and run the command; what Python warns of is printed as a note."""
         set_up_jax()
-        from maxfl.cli.terminal import catch_sigterm, print_warnings
+        from maxfl.cli.terminal import print_warnings
 
-        with print_warnings(), catch_sigterm():
+        with print_warnings():
             return super().invoke(ctx)
 
 

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from maxfl.cli.commands import ComputingCommand
 from maxfl.cli.options import ConfigFile, Settings, note_unused, read_settings
+from maxfl.cli.signals import Interrupted, interruptible
 from maxfl.cli.terminal import console, download_bar, progress_bar
 from maxfl.data.locate import DamagedError, cache, find, folders, obtain
 from maxfl.data.registry import PAPER_VECTORS, Entry, File, Part, entries, entry
@@ -130,9 +131,13 @@ def write_command(
 
     checked = _without_sweep(config, setting, "written")
     fetch_data([checked.data])
-    with progress_bar("drawing samples") as bar:
-        report = bar.parts(0, 1)
-        write_data(checked, folder, lambda done, total: report("writing", done, total))
+    try:
+        with interruptible(), progress_bar("drawing samples") as bar:
+            report = bar.parts(0, 1)
+            write_data(checked, folder, lambda done, total: report("writing", done, total))
+    except Interrupted as end:
+        console.print(f"{end}. What was written is removed.")
+        raise typer.Exit(end.exit_code) from None
     federation = open_federation(folder)
     size = sum(path.stat().st_size for path in folder.iterdir())
     console.print(

@@ -1,12 +1,8 @@
 """``maxfl flower``: a ready app, and a federation of real processes on this machine."""
 
 import shutil
-import signal
-import sys
 import time
 import tomllib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.resources import as_file, files
 from importlib.util import find_spec
 from pathlib import Path
@@ -85,7 +81,7 @@ def _run_app(
     if is_ready:  # all its clients are made up; others have the right to keep their losses
         settings["collect_losses"] = True
     config = _run_config(chosen, settings)
-    with _exit_on_signals(), explain_interrupt(out):
+    with explain_interrupt(out):
         _train(chosen, nodes, config, out / "flower", results)
 
 
@@ -178,15 +174,3 @@ def _print_log(results: Path, printed: int) -> int:
     for line in lines[printed:]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     return len(lines)
-
-
-@contextmanager
-def _exit_on_signals() -> Iterator[None]:
-    """Let signals leave the block like an exception does, so that no process stays behind."""
-    signals = (signal.SIGTERM, signal.SIGHUP)  # the second if its terminal is closed
-    before = [signal.signal(kind, lambda number, _: sys.exit(128 + number)) for kind in signals]
-    try:
-        yield
-    finally:
-        for kind, handler in zip(signals, before, strict=True):
-            signal.signal(kind, handler)

@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 
+from maxfl.cli.signals import interruptible
 from maxfl.cli.terminal import console
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def report_command(
     """
     from maxfl.report.write import PAGE, write_report
 
-    with console.status("Reading, drawing and writing"):
+    with console.status("Reading, drawing and writing"), interruptible():
         made = write_report(folders, out, force=force, figures=figures)
     for line in made.verdicts:
         console.print(line, markup=False, highlight=False)
@@ -76,7 +77,10 @@ def watch_command(
         console.print(_panel(folder, status))
         raise typer.Exit(int(status.alive is False and not status.finished))
     try:
-        with Live(_panel(folder, status), console=console, auto_refresh=False) as live:
+        with (
+            interruptible(),
+            Live(_panel(folder, status), console=console, auto_refresh=False) as live,
+        ):
             while not status.finished and status.alive is not False:
                 time.sleep(every)
                 status = read_status(folder)

@@ -1,13 +1,11 @@
 """What a person sees in the terminal: progress while it runs, a table when it is done."""
 
-import signal
-import threading
 import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich import box
@@ -25,6 +23,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from maxfl.cli.signals import Interrupted, interruptible
 from maxfl.utils.errors import InputError, TrainingWarning
 
 if TYPE_CHECKING:
@@ -125,43 +124,21 @@ def progress_bar(what: str) -> Iterator[ProgressBar]:
 
 @contextmanager
 def explain_interrupt(folder: Path) -> Iterator[None]:
-    """Say how to go on after Ctrl-C, a full disk, and whatever else the system refuses."""
+    """Say how to go on after Ctrl-C, SIGTERM, a full disk, and whatever the system refuses."""
     try:
-        yield
+        with interruptible():
+            yield
     except OSError as error:
         raise InputError(
             f"{error}. {folder} keeps what is done: make room or remove the cause, then add "
             f"--resume to go on"
         ) from error
-    except KeyboardInterrupt as interrupt:
-        terminated = isinstance(interrupt, Terminated)
+    except Interrupted as end:
         errors.print(
-            f"{'Terminated' if terminated else 'Interrupted'}. {escape(str(folder))} keeps what is "
-            f"done: add --resume to go on.",
+            f"{end}. {escape(str(folder))} keeps what is done: add --resume to go on.",
             soft_wrap=True,
         )
-        raise typer.Exit(128 + (signal.SIGTERM if terminated else signal.SIGINT)) from None
-
-
-class Terminated(KeyboardInterrupt):
-    """Somebody ended the process by SIGTERM, such as a scheduler whose time was up."""
-
-
-@contextmanager
-def catch_sigterm() -> Iterator[None]:
-    """Let SIGTERM end a command as Ctrl-C does, with a word on how to go on."""
-    if threading.current_thread() is not threading.main_thread():  # Python allows no handler there
-        yield
-        return
-
-    def terminate(*_: Any) -> NoReturn:
-        raise Terminated
-
-    before = signal.signal(signal.SIGTERM, terminate)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+        raise typer.Exit(end.exit_code) from None
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import hashlib
 import json
 import mmap
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -33,7 +33,7 @@ from maxfl.core.federation import (  # fmt: skip
 from maxfl.utils.disk_space import explain_disk_full, require_space
 from maxfl.utils.errors import InputError, check_count, shorten
 from maxfl.utils.files import digest, read_mapping, write_json, write_whole
-from maxfl.utils.integrity import explain_damage, file_digest
+from maxfl.utils.integrity import explain_damage, find_broken_seal, seal
 
 UNFINISHED = ".federation.unfinished"
 """There while a federation is being written, and where that was cut off."""
@@ -162,14 +162,15 @@ class _Writer:
             os.fsync(file.fileno())
         scaling = input_scaling or default_input_scaling(like.dtype)
         names = metadata.names is not None and np.asarray(metadata.names).astype(str).dtype.str
-        write_json(self._folder / DESCRIPTION, {
+        description = {
             "clients": count, "seen": count - unseen, "classes": classes, "title": metadata.title,
             "labels": metadata.labels, "notes": metadata.notes, "names": names or None,
             "dtype": like.dtype.str, "features": list(like.shape[1:]),
             "samples": {split: self._ends[split][-1] for split in SPLITS},
             "decoding": {name: np.asarray(v).tolist() for name, v in scaling._asdict().items()},
-            "files": {name: sha.hexdigest() for name, sha in self._digests.items()},
-        })  # fmt: skip
+        }  # fmt: skip
+        digests = {name: sha.hexdigest() for name, sha in self._digests.items()}
+        write_json(self._folder / DESCRIPTION, seal(description, digests))
 
     def _write(self, name: str, array: NDArray[Any]) -> None:
         if name not in self._files:
@@ -212,26 +213,10 @@ def open_federation(folder: str | Path) -> Federation:
     if not (folder / DESCRIPTION).is_file():
         raise InputError(f"{folder} holds no federation: {DESCRIPTION} is not there")
     with explain_damage(str(folder / DESCRIPTION)):
-        return _open(folder, read_mapping(folder / DESCRIPTION))
-
-
-def damaged_files(folder: Path, progress: Callable[[str], None] | None = None) -> list[str]:
-    """Read every file of a federation, and return what is wrong with them, in words.
-
-    ``progress`` is called with the name of each.
-    """
-    description = read_mapping(folder / DESCRIPTION)
-    damage = []
-    with explain_damage(str(folder / DESCRIPTION)):
-        for name, sha in description["files"].items():
-            if progress:
-                progress(name)
-            path = folder / name
-            if not path.is_file():
-                damage.append(f"{path} is gone")
-            elif file_digest(path) != sha:
-                damage.append(f"{path} is damaged: its digest is not the one in {DESCRIPTION}")
-    return damage
+        description = read_mapping(folder / DESCRIPTION)
+        if broken := find_broken_seal(folder, DESCRIPTION, description):
+            raise InputError(f"{broken}; {AGAIN}")
+        return _open(folder, description)
 
 
 def _open(folder: Path, description: dict[str, Any]) -> Federation:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from maxfl.core.federation_files import DESCRIPTION, damaged_files
+from maxfl.core.federation_files import DESCRIPTION
 from maxfl.runs.checkpoint import Checkpoint
 from maxfl.runs.folder import CHECKPOINT
 from maxfl.utils.errors import InputError
@@ -39,32 +39,37 @@ def check(folder: Path, progress: Callable[[str], None] | None = None) -> Iterat
     if not folder.is_dir():
         raise InputError(f"{folder} is no folder: name that of a run, or of a federation on disk")
     if (folder / DESCRIPTION).is_file():
-        yield Checked(folder, "a federation on disk", damaged_files(folder, progress))
+        yield _check(folder, DESCRIPTION, "a federation on disk", progress)
         return
     if not any((folder / name).is_file() for name in (EXPERIMENT, STUDY, SUMMARY)):
         raise InputError(
             f"{folder} holds neither a run ({EXPERIMENT} is not there) nor a federation on disk "
             f"({DESCRIPTION} is not there)"
         )
-    yield _check_results(folder)
+    last = next((name for name in (SUMMARY, STUDY) if (folder / name).is_file()), None)
+    yield _check_checkpoint(folder) if last is None else _check(folder, last, "finished", progress)
     for place in (*sorted(folder.glob("groups/*")), folder / "search", folder / "final"):
         if (place / EXPERIMENT).is_file():
             yield from check(place, progress)
 
 
-def _check_results(folder: Path) -> Checked:
-    """Check the files of one folder: all of a finished run, the checkpoint of another."""
-    last = next((name for name in (SUMMARY, STUDY) if (folder / name).is_file()), None)
+def _check(folder: Path, name: str, what: str, progress: Callable[[str], None] | None) -> Checked:
+    """Check the files whose digests a summary has."""
     try:
-        with explain_damage(f"a file in {folder}"):
-            if last is not None:
-                summary = read_mapping(folder / last)
-                damage = find_damage(folder, last, summary)
-                return Checked(folder, "finished", damage, unknown=FILES not in summary)
-            saved = Checkpoint(folder / CHECKPOINT, read_mapping(folder / EXPERIMENT))
-            if not saved.exists:
-                return Checked(folder, "not finished, nothing saved yet", [])
-            blocks = saved.verify()
-            return Checked(folder, f"not finished, {blocks} blocks saved", [])
+        with explain_damage(str(folder / name)):
+            summary = read_mapping(folder / name)
+            damage = find_damage(folder, name, summary, progress)
+            return Checked(folder, what, damage, unknown=FILES not in summary)
     except InputError as error:
-        return Checked(folder, "", [str(error)])
+        return Checked(folder, what, [str(error)])
+
+
+def _check_checkpoint(folder: Path) -> Checked:
+    """Check what an unfinished run has saved."""
+    what = "not finished"
+    try:
+        saved = Checkpoint(folder / CHECKPOINT, read_mapping(folder / EXPERIMENT))
+        what += f", {saved.verify()} blocks saved" if saved.exists else ", nothing saved yet"
+    except InputError as error:
+        return Checked(folder, what, [str(error)])
+    return Checked(folder, what, [])

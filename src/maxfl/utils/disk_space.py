@@ -15,7 +15,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 def require_space(folder: Path, needed: int, what: str, remedy: str) -> None:
     """Refuse to begin what will not fit on the disk of a folder, which need not exist yet."""
-    if (free := free_space(folder)) < needed:
+    if (free := free_space(folder)) < needed and _has_size(folder):
         raise DiskFullError(
             f"{what} will take {format_bytes(needed)} in {folder}, where {format_bytes(free)} are "
             f"free: {remedy}"
@@ -24,8 +24,16 @@ def require_space(folder: Path, needed: int, what: str, remedy: str) -> None:
 
 def free_space(folder: Path) -> int:
     """Return the bytes that are free on the disk of a folder, which need not exist yet."""
-    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    return shutil.disk_usage(existing).free
+    return shutil.disk_usage(_existing(folder)).free
+
+
+def _has_size(folder: Path) -> bool:
+    """Tell whether there is a disk at all; /proc and the like have none and take no files."""
+    return shutil.disk_usage(_existing(folder)).total > 0
+
+
+def _existing(folder: Path) -> Path:
+    return next(path for path in (folder, *folder.absolute().parents) if path.exists())
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,23 +24,41 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def find_damage(folder: Path, name: str, summary: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with a folder's files, in words; the summary is called ``name``.
+def find_damage(
+    folder: Path,
+    name: str,
+    summary: Mapping[str, Any],
+    progress: Callable[[str], None] | None = None,
+) -> list[str]:
+    """Return what is wrong with a folder's files, in words.
 
     Those of versions that wrote no digests pass.
+
+    Args:
+        folder: Where they are.
+        name: What the summary is called.
+        summary: Its content.
+        progress: Called with the name of each file that is read.
     """
-    if FILES not in summary:
-        return []
+    if broken := find_broken_seal(folder, name, summary):
+        return [broken]
+    damage = []
+    for file, sha in summary.get(FILES, {}).items():
+        if progress:
+            progress(file)
+        if not (folder / file).is_file():
+            damage.append(f"{folder / file} is gone")
+        elif file_digest(folder / file) != sha:
+            damage.append(f"{folder / file} is damaged: its digest is not the one in {name}")
+    return damage
+
+
+def find_broken_seal(folder: Path, name: str, summary: Mapping[str, Any]) -> str:
+    """Return that a summary itself is damaged, "" if it is not, or has no seal."""
     content = {key: value for key, value in summary.items() if key != SEAL}
-    if summary.get(SEAL) != _digest_of(content):
-        return [f"{folder / name} is damaged: its digest does not match"]
-    return [
-        f"{folder / file} is damaged: its digest is not the one in {name}"
-        if (folder / file).is_file()
-        else f"{folder / file} is gone"
-        for file, sha in summary[FILES].items()
-        if not (folder / file).is_file() or file_digest(folder / file) != sha
-    ]
+    if SEAL not in summary or summary[SEAL] == _digest_of(content):
+        return ""
+    return f"{folder / name} is damaged: its digest does not match"
 
 
 def refuse_damaged(folder: Path, name: str, summary: Mapping[str, Any]) -> None:
