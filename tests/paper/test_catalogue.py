@@ -155,6 +155,11 @@ def test_a_winner_that_is_not_ahead_is_said_plainly():
     assert "THE PAPER'S FIRST, MaxFL, IS NOT AHEAD: here FedAvg = MaxFL" in remark
 
 
+def test_a_winner_that_shares_the_first_place_is_not_ahead():
+    (remark,) = remarks({"FedAvg": (0.5, 0.5), "MaxFL": (0.5, 0.5), "MW-Fed": (0.1, 0.1)})
+    assert "THE PAPER'S FIRST, MaxFL, IS NOT AHEAD: here FedAvg = MaxFL > MW-Fed" in remark
+
+
 def test_one_seed_makes_no_order():
     (remark,) = remarks({"FedAvg": (0.6,), "MaxFL": (0.5,)})
     assert remark == "unseen, GM-Appeal: one seed, so no order of methods."

@@ -147,9 +147,10 @@ def _compare_order(
     reverse = any((our[a] - our[b]) * (paper[a] - paper[b]) < 0 for a, b in combinations(common, 2))
     if reverse:
         return f"{what}: THE ORDER DIFFERS: {orders}."
-    lost = [m for m in common if paper[m] == max(paper.values()) and our[m] == min(our.values())]
-    if lost:
-        return f"{what}: THE PAPER'S FIRST, {lost[0]}, IS NOT AHEAD: {orders}."
+    leader = max(common, key=lambda m: paper[m])
+    behind = [our[m] for m in common if paper[m] < paper[leader]]
+    if behind and our[leader] <= max(behind):
+        return f"{what}: THE PAPER'S FIRST, {leader}, IS NOT AHEAD: {orders}."
     return f"{what}: the same order as in the paper{close}."
 
 
