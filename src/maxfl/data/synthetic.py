@@ -21,6 +21,7 @@ import numpy as np
 from maxfl.data.dataset import Dataset, numbered
 from maxfl.utils.disk_space import explain_disk_full, require_space
 from maxfl.utils.errors import check_count, check_number
+from maxfl.utils.memory import require_memory
 
 FEATURES, CLASSES = 60, 10
 SMALLEST, LARGEST = 50, 5_000
@@ -43,6 +44,12 @@ def synthetic(
     check_count("data.clients", clients, least=1)
     check_number("data.synthetic_alpha", alpha, least=0)
     check_number("data.synthetic_beta", beta, least=0)
+    if scratch is None:
+        least = clients * (samples or SMALLEST)
+        require_memory(
+            4 * least * (FEATURES + 1), "what is drawn",
+            "lower data.clients or data.synthetic_samples, or write it to disk (maxfl data write)",
+        )  # fmt: skip
     if samples is None:
         extra = rng.lognormal(4, 2, clients).astype(np.int64)
         sizes = np.minimum(SMALLEST + extra, LARGEST)

@@ -7,7 +7,6 @@ by all of them, in the same order; with one process, all of it is as if it were 
 """
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -21,6 +20,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from maxfl.utils.dicts import differences, written_first
 from maxfl.utils.errors import InputError
 from maxfl.utils.files import digest
+from maxfl.utils.memory import machine_memory
 
 T = TypeVar("T")
 BROKEN = ("gloo", "nccl", "coordination service", "connection closed", "connection reset")
@@ -84,7 +84,7 @@ def free_bytes(device: Any) -> int:
     stats = device.memory_stats() if device.platform != "cpu" else None
     if stats:
         return int(stats["bytes_limit"] - stats["bytes_in_use"])
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return machine_memory()
 
 
 @contextmanager
