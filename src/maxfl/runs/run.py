@@ -1,9 +1,9 @@
 """Run a simulation in a folder: saved after every block, resumable, never overwritten."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -13,7 +13,7 @@ from maxfl.distributed.processes import is_leader, raise_together
 from maxfl.engine.diagnosis import Finding
 from maxfl.engine.history import History
 from maxfl.engine.session import Session
-from maxfl.engine.trainer import Progress, Trainer, diagnose
+from maxfl.engine.trainer import Progress, Snapshot, Trainer, diagnose
 from maxfl.runs.checkpoint import Checkpoint
 from maxfl.runs.folder import RunFolder
 from maxfl.runs.summary import summarise
@@ -74,32 +74,20 @@ def run(
     with place.claim(description, resume=resume) as finished:
         shown = place.progress(labels.values, progress)
         if not finished:
+            saved = checkpoint.shared(simulation)  # a damaged one is refused, and nothing changed
             shown.begin()
-            began = time.monotonic()
-            configurations = configurations_of(place.path, labels)
             opened = trackers if is_leader() else ()
-            dispatch = TrackerDispatch(shown, configurations, opened)
+            dispatch = TrackerDispatch(shown, configurations_of(place.path, labels), opened)
             kept = f" {place.path} keeps what is done: add --resume (resume=True) to go on."
-            resources = simulation.resources
             with (
-                resources.explain_shortage(place.path, ELSEWHERE, kept),
+                simulation.resources.explain_shortage(place.path, ELSEWHERE, kept),
                 shown.noting_failure(),
             ):
                 with simulation.open(checkpoint.folder, shown.report):
-                    history, findings = _train(simulation, checkpoint, dispatch, solo_cache)
+                    trained = _train(simulation, checkpoint, saved, dispatch, solo_cache)
                 with raise_together():
                     if is_leader():
-                        summary = {
-                            "seconds": round(time.monotonic() - began, 3),
-                            "rounds": session.experiment.training.rounds,
-                            "configurations": summarise(
-                                history,
-                                labels.values,
-                                simulation.eval_federation.metadata,
-                                findings,
-                            ),
-                        }
-                        _write_results(place, simulation, history, labels, summary)
+                        _write_results(place, simulation, trained, labels)
         elif progress:
             rounds = session.experiment.training.rounds
             progress("rounds", rounds, rounds)
@@ -110,15 +98,24 @@ def run(
     return place.path
 
 
+class _Trained(NamedTuple):
+    """What training gave: a history, what went wrong in each configuration, and its seconds."""
+
+    history: History
+    findings: list[list[Finding]]
+    seconds: float
+
+
 def _train(
     simulation: Trainer,
     checkpoint: Checkpoint,
+    saved: Snapshot | None,
     dispatch: TrackerDispatch,
     solo_cache: SoloCache | None,
-) -> tuple[History, list[list[Finding]]]:
-    """Train all blocks, from the start or from the checkpoint."""
+) -> _Trained:
+    """Train all blocks, from the start or from what the checkpoint had saved."""
+    began = time.monotonic()
     shown, rounds = dispatch.progress, simulation.session.experiment.training.rounds
-    saved = checkpoint.shared(simulation)
     if saved:
         prepared, state, blocks = saved
         done = int(blocks[-1].rounds[-1]) if blocks else 0
@@ -143,22 +140,25 @@ def _train(
             if is_leader():
                 checkpoint.save_block(len(blocks), block, state)
             shown.report("rounds", int(block.rounds[-1]), rounds)
-    return simulation.history(prepared, blocks, state), diagnosis.findings()
+    history = simulation.history(prepared, blocks, state)
+    return _Trained(history, diagnosis.findings(), round(time.monotonic() - began, 3))
 
 
 def _write_results(
-    folder: RunFolder,
-    simulation: Trainer,
-    history: History,
-    labels: Labels,
-    summary: Mapping[str, Any],
+    folder: RunFolder, simulation: Trainer, trained: _Trained, labels: Labels
 ) -> None:
     """Write every file of a finished run; the summary last."""
-    experiment, federation = simulation.session.experiment, simulation.eval_federation
+    history, federation = trained.history, simulation.eval_federation
+    experiment = simulation.session.experiment
     seeds = np.broadcast_to(np.asarray(experiment.seed), len(labels.indices))
     contents = results_files(history, federation, labels, seeds.tolist())
     params = history.params
     if len(labels.indices) == 1:  # one model has its own shapes; several have a leading axis
         params = jax.tree.map(lambda a: a[0], params)
+    summary = {
+        "seconds": trained.seconds,
+        "rounds": experiment.training.rounds,
+        "configurations": summarise(history, labels.values, federation.metadata, trained.findings),
+    }
     names = {"configurations": ",".join(map(str, labels.indices))}
     folder.write_results({**contents, MODEL: to_tensors(params, names)}, summary)
