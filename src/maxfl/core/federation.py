@@ -57,12 +57,12 @@ class Metadata(NamedTuple):
 
 
 class Federation(NamedTuple):
-    """Clients with their training and test data; the first ``seen`` of them can take part.
+    """Clients with their training and test data; the first ``seen`` of them can participate.
 
     Attributes:
         train: Training samples of all K clients.
         test: Held-out samples of all K clients.
-        seen: Number of clients that take part in training; the others only look at the result.
+        seen: Number of clients that participate in training; the others only look at the result.
         classes: Number of labels.
         input_scaling: From stored features to the model's input.
         metadata: For people.
@@ -94,7 +94,7 @@ class Federation(NamedTuple):
 
     @property
     def is_seen(self) -> NDArray[np.bool_]:
-        """Whether each client takes part in training, bool[K]."""
+        """Whether each client participates in training, bool[K]."""
         return np.arange(self.clients) < self.seen
 
     @property

@@ -199,7 +199,7 @@ class Diagnosis:
         rounds = f"in rounds {first} to {last}" if last > first else f"in round {first}"
         if weight > NO_WEIGHT:
             text = (
-                f"the model stood still {rounds}, though clients took part: their updates are zero "
+                f"the model stood still {rounds}, though clients participated: their updates are 0 "
                 f"or lost in rounding; raise training.local_lr (now {self._local_lr(c)}) or "
                 f"training.server_lr (now {self._hparams.server_lr[c]:.3g})"
             )
