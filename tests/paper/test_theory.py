@@ -253,5 +253,5 @@ def test_the_command_writes_and_refuses(tmp_path):
     app(["theory", "weight-curve", "--out", str(tmp_path / "new")], standalone_mode=False)
     assert {p.suffix for p in (tmp_path / "new").iterdir()} == {".png", ".svg", ".csv"}
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="can't write into"):
+    with pytest.raises(InputError, match="file is a file: name a new folder"):
         app(["theory", "weight-curve", "--out", str(tmp_path / "file")], standalone_mode=False)

@@ -61,7 +61,7 @@ def report_command(
 @app.command("watch")
 def watch_command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that a run writes to.")],
-    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 1.0,
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds between updates.")] = 1.0,
     once: Annotated[bool, typer.Option("--once", help="Look once and leave.")] = False,
 ) -> None:
     """Follow a run, sweep or study in progress.

@@ -103,6 +103,8 @@ class RunFolder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self.path, os.O_RDONLY)
+        except FileExistsError:
+            raise InputError(f"{self.path} is a file: name a new folder (--out)") from None
         except OSError as error:
             raise InputError(f"can't use {self.path} as a folder: {error.strerror}") from error
         try:
