@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ EXPERIMENT = "experiment.json"
 def started(folder, **changes):
     """Make a run folder at work in this process: 4 of 10 rounds done."""
     folder.mkdir(parents=True)
-    write_json(folder / EXPERIMENT, {"federation": "x"})
+    write_json(folder / EXPERIMENT, {"maxfl": version("maxfl"), "federation": "x"})
     progress = ProgressFile(folder, [{"seed": 3}], None)
     progress.measured(make_history(6, 4))
     progress.state = progress.state._replace(**changes)

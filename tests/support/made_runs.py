@@ -1,5 +1,7 @@
 """Run folders written without training: the same files, from numbers that are made up."""
 
+from importlib.metadata import version
+
 import numpy as np
 import pyarrow as pa
 
@@ -60,7 +62,8 @@ def write_run(folder, history, settings, seed=0, digest="same"):
     for name, table in contents.items():
         write_whole(folder / f"{name}.parquet", tables.to_parquet(table))
     config = {"seed": seed, **settings}
-    write_json(folder / "experiment.json", {"config": config, "federation": digest})
+    experiment = {"maxfl": version("maxfl"), "config": config, "federation": digest}
+    write_json(folder / "experiment.json", experiment)
     entry = {"values": {}, "data": "made-up data", "notes": [], "diverged": False,
              "stalled_from_round": None}  # fmt: skip
     write_json(

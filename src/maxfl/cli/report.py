@@ -118,7 +118,7 @@ def _headline(status: "Status") -> str:
         words.append(f"about {_duration(status.left)} left")
     if status.alive is False and not status.finished:
         why = escape(status.stopped or "no process is at work")
-        words.append(f"[red]stopped ({why}): add --resume to go on[/]")
+        words.append(f"[red]stopped ({why}): {status.how_to_finish}[/]")
     elif status.silent > QUIET:
         words.append(f"[yellow]no sign of life for {_duration(status.silent)}[/]")
     return ", ".join(words)
