@@ -79,6 +79,17 @@ def test_paths_in_code_style_exist(page):
         assert (ROOT / path.rstrip(".")).exists(), f"{page.name} names {path}"
 
 
+def test_the_functions_of_a_round_are_where_the_design_says():
+    page = (ROOT / "docs/design.md").read_text(encoding="utf-8")
+    section = page[page.index("## What happens in a round") :].split("\n## ")[0]
+    links = re.findall(r"\[(.+?)\]\(\.\./(.+?)\)", section)
+    assert len(links) > 20
+    for words, path in links:
+        name = words.strip("`")
+        assert words == f"`{name}`", f"{words} names no function"
+        assert re.search(rf"^(def|class) {name}\b", (ROOT / path).read_text(), re.M), (name, path)
+
+
 def test_every_folder_is_in_the_picture_of_the_design():
     page = (ROOT / "docs/design.md").read_text(encoding="utf-8")
     picture = re.search(r"```\n(.*?)```", page, re.S)[1]
