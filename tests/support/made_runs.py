@@ -9,6 +9,7 @@ from maxfl.core.requirement import Solo, Thresholds
 from maxfl.engine.history import History
 from maxfl.engine.state import CohortRecord, Evaluation
 from maxfl.runs import tables
+from maxfl.runs.progress import ProgressFile
 from maxfl.utils.files import write_json, write_whole
 
 CLIENTS, ROUNDS = 12, 6
@@ -91,3 +92,14 @@ def clients_table(history):
 def settings_of(name, **more):
     """Return settings of a method, as experiment.json has them."""
     return {"algorithm": {"name": name, **more}, "training": {"rounds": 3}, "data": {"alpha": 0.5}}
+
+
+def started(folder, **changes):
+    """Make a run folder at work in this process: 4 of 10 rounds done."""
+    folder.mkdir(parents=True)
+    write_json(folder / "experiment.json", {"maxfl": version("maxfl"), "federation": "x"})
+    progress = ProgressFile(folder, [{"seed": 3}], None)
+    progress.measured(make_history(6, 4))
+    progress.state = progress.state._replace(**changes)
+    progress.report("rounds", 4, 10)
+    return progress
