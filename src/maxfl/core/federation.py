@@ -118,7 +118,7 @@ class Federation(NamedTuple):
         Args:
             train: Training data of each client: x [n_k, ...], y int[n_k]. Sizes may differ.
             test: Held-out data of each client, in the same order.
-            unseen: How many of the last clients take no part in training.
+            unseen: How many of the last clients do not participate in training.
             classes: Number of labels; by default the largest label plus one.
             input_scaling: From stored features to the model's input. By default uint8 features are
                 divided by 255 and others are taken as they are.

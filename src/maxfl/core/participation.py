@@ -97,7 +97,7 @@ def sample(key: Array, available: Array, size: int) -> tuple[Array, Array]:
 
     Returns:
         Clients int[size], and which of them are real: where fewer are available, the
-        others are placeholders that take no part, bool[size].
+        others are placeholders that do not participate, bool[size].
     """
     scores = jnp.where(available, jax.random.uniform(key, available.shape), -1.0)
     best, index = jax.lax.top_k(scores, size)

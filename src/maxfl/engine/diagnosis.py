@@ -34,7 +34,7 @@ class Finding(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """Rounds in which clients took part and the model stood still.
+    """Rounds in which clients participated and the model stood still.
 
     Attributes:
         first: The first of them, from 1.
@@ -56,7 +56,7 @@ class Diagnosis:
 
     Args:
         session: The experiment on its devices.
-        federation: The clients that judge the model.
+        federation: The clients that evaluate the model.
         is_byzantine: Which of them are Byzantine, bool[C, K].
         solo_loss: Training losses of their solo models, float32[C, K].
         requirement: ρ of each, float32[C, K].
