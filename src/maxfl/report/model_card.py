@@ -135,7 +135,7 @@ def _clients(trace: Trace | None, settings: Mapping[str, Any]) -> list[str]:
     each = f"{low}" if low == high else f"{low} to {high} (median {np.median(sizes):.0f})"
     lines = [f"{_count(seen)} could participate in training, with {each} training samples each."]
     if unseen:
-        lines.append(f"Held out of training, to see how it generalises: {_count(unseen)} more.")
+        lines.append(f"Held out of training, to see how it generalises: {unseen} more.")
     if byzantine := int(trace.byzantine.sum()):
         attack = ", ".join(f"{k.removeprefix('attack.').replace('_', ' ')} {v}" for k, v
                            in settings.items() if k.startswith("attack.") and v)  # fmt: skip
