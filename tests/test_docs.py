@@ -4,6 +4,8 @@ import csv
 import json
 import re
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -32,11 +34,26 @@ def test_the_readme_example_runs_and_is_short(capsys):
     assert max(shares[0]) < 0.6 < min(shares[1])
 
 
-def test_the_skeleton_of_a_new_method_runs_and_sweeps():
+def skeleton():
+    """The code of a new method."""
     page = (ROOT / "docs/new-algorithm.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    return code
+
+
+@pytest.mark.parametrize("command", [["check"], ["format", "--check"]], ids=lambda words: words[0])
+def test_the_skeleton_of_a_new_method_passes_ruff(command):
+    ruff = [sys.executable, "-m", "ruff", *command]
+    place = ["--stdin-filename", "src/maxfl/algorithms/lossweighted.py", "-"]
+    done = subprocess.run(
+        [*ruff, *place], input=skeleton(), capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_skeleton_of_a_new_method_runs_and_sweeps():
     names = {"__name__": "skeleton"}
-    exec(compile(code, "new-algorithm.md", "exec"), names)
+    exec(compile(skeleton(), "new-algorithm.md", "exec"), names)
     history, plain = train(names["lossweighted"]((0.0, 2.0))), train(algorithms.fedavg())
     ours, theirs = history.params[0].weight, plain.params[0].weight
     np.testing.assert_allclose(ours[0], theirs[0], atol=1e-6)
@@ -52,6 +69,26 @@ def test_the_configuration_page_is_up_to_date():
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("page", [ROOT / "CONTRIBUTING.md", *PAGES], ids=lambda path: path.name)
+def test_paths_in_code_style_exist(page):
+    """A path may go on after a space, as that of a script with its options."""
+    folders = "src|tests|docs|scripts|benchmarks|examples"
+    text = page.read_text(encoding="utf-8")
+    for path in re.findall(rf"`[^`\n]*?((?<![\w/.])(?:{folders})/[\w./-]*)", text):
+        assert (ROOT / path.rstrip(".")).exists(), f"{page.name} names {path}"
+
+
+def test_the_functions_of_a_round_are_where_the_design_says():
+    page = (ROOT / "docs/design.md").read_text(encoding="utf-8")
+    section = page[page.index("## What happens in a round") :].split("\n## ")[0]
+    links = re.findall(r"\[(.+?)\]\(\.\./(.+?)\)", section)
+    assert len(links) > 20
+    for words, path in links:
+        name = words.strip("`")
+        assert words == f"`{name}`", f"{words} names no function"
+        assert re.search(rf"^(def|class) {name}\b", (ROOT / path).read_text(), re.M), (name, path)
 
 
 def test_every_folder_is_in_the_picture_of_the_design():

@@ -3,6 +3,10 @@
 import subprocess
 import sys
 
+import pytest
+
+import maxfl
+
 
 def test_the_public_names_are_loaded_when_asked_for():
     code = (
@@ -14,3 +18,13 @@ def test_the_public_names_are_loaded_when_asked_for():
         "assert not hasattr(maxfl, 'nothing')"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("adversary", "attacks"), ("robust", "aggregators"), ("optimisers", "server_optimizers")],
+)
+def test_an_old_name_leads_to_the_new_one(old, new):
+    with pytest.raises(AttributeError, match=f"maxfl.{old} is called maxfl.{new} now"):
+        getattr(maxfl, old)
+    assert hasattr(maxfl, new)

@@ -72,7 +72,7 @@ def shares(results: dict[str, Any]) -> Lines:
 
 def _share(flops: int, ms: float, results: dict[str, Any]) -> str:
     rate = flops / ms / 1e6
-    return f"{rate / results['peak_gflops']:.0%} ({rate:.1f} Gflop/s)"
+    return f"{100 * rate / results['peak_gflops']:.0f} % ({rate:.1f} Gflop/s)"
 
 
 def remarks(results: dict[str, Any]) -> list[str]:

@@ -96,6 +96,12 @@ _NAMESPACES = {
     "flower": "flower",
     "server_optimizers": "core.server_optimizers",
 }
+_RENAMED = {
+    "adversary": "attacks",
+    "optimisers": "server_optimizers",
+    "robust": "aggregators",
+}
+"""Names of version 0.1, and what they are called now."""
 _HOME = {name: module for module, names in _PUBLIC.items() for name in names}
 
 __all__ = sorted([*_HOME, *_NAMESPACES])
@@ -106,6 +112,8 @@ def __getattr__(name: str) -> Any:
         return import_module(f"{__name__}.{_NAMESPACES[name]}")
     if name in _HOME:
         return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    if name in _RENAMED:
+        raise AttributeError(f"maxfl.{name} is called maxfl.{_RENAMED[name]} now")
     raise AttributeError(f"maxfl has no {name}; see dir(maxfl)")
 
 

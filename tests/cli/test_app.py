@@ -1,6 +1,7 @@
 """The command before it does anything: help, versions, completion, mistyped commands."""
 
 import json
+import re
 import resource
 import shutil
 import subprocess
@@ -59,6 +60,27 @@ def test_the_help_of_a_command_needs_no_jax(command):
 def help_of(*command):
     """The help text, in this process."""
     return CliRunner().invoke(app, [*command, "--help"], color=False).output
+
+
+def every_command():
+    """All commands, with those of groups, as a person types them."""
+    for name in COMMANDS:
+        yield (name,)
+        yield from ((name, below) for below in getattr(COMMANDS[name].load(name), "commands", ()))
+
+
+def test_help_texts_lose_no_words():
+    """As those in brackets that are taken for markup."""
+    for command in ((), *every_command()):
+        text = " ".join(help_of(*command).replace("│", " ").split())
+        assert not re.search(r"[\w>] [.,;:](\s|$)|\(\)|``|\\\[", text), (command, text)
+    assert "a file's table [sweep]." in help_of("sweep")
+
+
+def test_help_has_a_short_name_everywhere():
+    for command in ((), *every_command()):
+        short = CliRunner().invoke(app, [*command, "-h"], color=False)
+        assert (short.exit_code, short.output) == (0, help_of(*command)), command
 
 
 def test_help_is_there_for_everything(maxfl):

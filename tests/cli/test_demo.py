@@ -12,4 +12,5 @@ def test_demo_draws_its_figure(tmp_path, maxfl):
     assert "FedAvg" in text
     assert "MaxFL, T = 0.3" in text
     assert "over 5 seeds" in text
+    assert f"Results: {out}; look at them: maxfl report {out}" in text
     assert (out / "demo.png").read_bytes().startswith(b"\x89PNG")

@@ -40,8 +40,9 @@ def test_reference_runs_are_shown_beside_the_papers(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("run", "tab:nothing"), "name = 'tab:nothing': expected one of tab:testacc"),
-        (("show", "tab:nothing"), "expected one of"),
+        (("run", "tab:nothing"), "NAME tab:nothing: there is no such name"),
+        (("show", "nothing"), "there is no such name; maxfl paper list shows all"),
+        (("run", "fig:men"), "NAME fig:men: there is no such name; did you mean fig:mean?"),
         (
             ("show", "fig:mean"),
             "has no reference run: maxfl paper run fig:mean",
@@ -55,7 +56,7 @@ def test_reference_runs_are_shown_beside_the_papers(tmp_path, monkeypatch):
         ),
         (("run", "fig:mean", "--seeds", 2), "--seeds does nothing for fig:mean"),
         (("run", "limit", "--part", "FMNIST"), "--part does nothing for limit"),
-        (("run", "tab:testacc", "--out", "file"), "can't use file as a folder"),
+        (("run", "tab:testacc", "--out", "file"), "file is a file: name a new folder (--out)"),
     ],
 )
 def test_mistakes_are_told(tmp_path, monkeypatch, arguments, words):

@@ -67,6 +67,11 @@ def test_methods_with_and_without_personal_models_side_by_side(tmp_path, maxfl):
     ("arguments", "words"),
     [
         (["run", "nowhere.toml"], "there is no such file"),
+        (["run", "src"], "src is a folder: name a TOML file"),
+        (["run", "examples/opt-out.toml", "--out", "README.md"], "README.md is a file: name a new"),
+        (["sweep", "examples/opt-out.toml", "--over", "seed=[]"], "sweep.seed is an empty list"),
+        (["run", "examples/sweep.toml", "--set", "personal.tuning=1"], "has 1 mistake:"),
+        (["flower", "new", "README.md"], "README.md is a file: name a new folder"),
         (["demo", "--set", "seed=3"], "this sweep has a list for it"),
         (["run", "examples/opt-out.toml", "--set", "training.ronds=3"], "unknown key"),
         (["run", "examples/opt-out.toml", "--set", "training.cohort=51"], "only 50 seen clients"),

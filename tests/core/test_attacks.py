@@ -70,7 +70,7 @@ def replay(history, clients, scale=1.0):
         sent = np.where(is_byzantine[cohort], scale, 1.0) * q
         deltas = client_deltas(w, clients, cohort, t)
         w = oracle.server_step(w, deltas, sent, sum(q) + EPSILON, SERVER_LR)
-    assert attacked, "a Byzantine client should take part"
+    assert attacked, "a Byzantine client should participate"
     return w
 
 
@@ -149,7 +149,7 @@ def test_a_byzantine_client_gains_nothing_from_maxfl_and_ever_more_from_mwfed():
     attacked = history.participated()[0, 1:, history.is_byzantine[0]].any(0)
     assert attacked.sum() > 2
     rises = np.diff(byzantine / honest) > 0
-    np.testing.assert_array_equal(rises, attacked, "more weight in every round that it takes part")
+    np.testing.assert_array_equal(rises, attacked, "more weight whenever it participates")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Who takes part: sampling, leaving, coming back, declining, failing."""
+"""Who participates: sampling, leaving, coming back, declining, failing."""
 
 import jax
 import numpy as np

@@ -1,16 +1,12 @@
 """Where data files are looked for, and what is said where they are not."""
 
-import numpy as np
 import pytest
 
 import maxfl
 from maxfl.data import locate
 from maxfl.data.download import UnavailableError
 from maxfl.data.locate import find, obtain
-from maxfl.data.registry import FASHION_MNIST, SENTIMENT140_SAMPLE, fashion_mnist_files, glove_file
-from maxfl.runs.build_data import prepare_federation
-from maxfl.runs.config import DataConfig
-from support.data_files import idx
+from maxfl.data.registry import FASHION_MNIST, SENTIMENT140_SAMPLE, glove_file
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -53,19 +49,6 @@ def test_offline_the_error_says_what_to_put_where(tmp_path, monkeypatch):
         obtain(SENTIMENT140_SAMPLE, tmp_path)
     with pytest.raises(maxfl.InputError, match=r"txt\.gz or the whole glove\.6B\.zip into"):
         obtain(glove_file("glove.6B.50d"), tmp_path)
-
-
-def test_another_folder_of_data_is_not_mistaken_for_the_last(tmp_path, monkeypatch):
-    wanted = {"source": "fashion-mnist", "part": "test", "partition": "iid", "unseen": 0}
-    for value in (1, 2):
-        folder = tmp_path / str(value)
-        folder.mkdir()
-        arrays = np.full((2, 4, 4), value), np.zeros(2)
-        for file, array in zip(fashion_mnist_files("test")[0], arrays, strict=True):
-            (folder / file.name).write_bytes(idx(array))
-        monkeypatch.setenv("MAXFL_DATA", str(folder))
-        fed = prepare_federation(DataConfig(**wanted, clients=1, samples=2), 0)
-        assert (fed.train.x == value).all()
 
 
 def test_a_damaged_zip_hides_no_good_copy(tmp_path, monkeypatch):

@@ -244,7 +244,7 @@ def test_a_killed_process_ends_the_other_and_the_run_goes_on(tmp_path, long, kil
     port = free_port()
     ends = all_of([command(p, *arguments, "--resume", port=port) for p in (0, 1)])
     assert [status for status, _, _ in ends] == [0, 0], ends
-    assert "going on after round" in ends[0][2]
+    assert "resuming after round" in ends[0][2]
     assert results(folder) == whole
 
 

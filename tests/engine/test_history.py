@@ -1,4 +1,4 @@
-"""What a history says: readings of appeal, means, and who took part when."""
+"""What a history says: readings of appeal, means, and who participated when."""
 
 import numpy as np
 import pytest

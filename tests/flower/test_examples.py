@@ -99,11 +99,11 @@ def test_the_app_in_pytorch_runs(modules, tmp_path):
 
 
 def run(server, client, folder):
-    """An app in this process: how many took part in each round."""
+    """An app in this process: how many participated in each round."""
     nodes, context = federation(client, folder)
     server.app(nodes, context)
     log = (folder / "results" / "rounds.log").read_text()
-    return [int(n) for n in re.findall(r"(\d) of 4 took part", log)]
+    return [int(n) for n in re.findall(r"(\d) of 4 participated", log)]
 
 
 def federation(client, folder):

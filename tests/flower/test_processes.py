@@ -78,7 +78,7 @@ def test_a_federation_survives_its_clients(tmp_path):
     w = load_file(results / "model.safetensors")["w"]
     assert np.all((w > 0.3) & (w < 1)), "it learned from those who answered"
     log = (results / "rounds.log").read_text().splitlines()
-    assert "4 of 7 took part, 2 failed, 1 rejected" in log[0], log
+    assert "4 of 7 participated, 2 failed, 1 rejected" in log[0], log
     events = [(e["round"], e["node"], e["kind"], e["why"]) for e in entry["events"]]
     whys = {(kind, why) for _, _, kind, why in events}
     assert ("rejected", "w has values that are not finite") in whys

@@ -95,7 +95,7 @@ def test_without_evaluation_figures_are_of_the_model_before(tmp_path):
     assert when == [0, 1, 2]
     assert values[0] == pytest.approx(2 / 3)  # |w − 0| < 5 and |w − 1| < 3, not |w − 9| < 1
     (entry,) = json.loads((tmp_path / "run" / "summary.json").read_text())["configurations"]
-    assert "nobody has judged the model of the last round" in entry["notes"][0]
+    assert "nobody has evaluated the model of the last round" in entry["notes"][0]
 
 
 def test_a_client_is_one_client_after_a_restart(tmp_path):

@@ -46,10 +46,7 @@ def rng(seed=0):
 
 
 @pytest.mark.parametrize("surrogate", SURROGATES, ids=lambda s: s.name)
-def test_slopes_are_the_derivatives(surrogate):
-    z = jnp.array([-3.0, -0.5, 0.3, 2.0, 9.0, 40.0])
-    derivative = jax.vmap(jax.grad(lambda x: surrogate.value(x)))(z)
-    np.testing.assert_allclose(surrogate.slope(z), derivative, rtol=1e-5, atol=1e-7)
+def test_slopes_are_those_of_the_landscape(surrogate):
     means = np.array([0.4, 2.5, -1.0])
 
     def v(w):
@@ -58,12 +55,6 @@ def test_slopes_are_the_derivatives(surrogate):
     for w in (-1.3, 0.1, 1.9):
         ours = slope(surrogate, w - means)
         assert ours == pytest.approx(float(jax.grad(v)(w)), rel=1e-4)
-
-
-def test_the_sigmoid_is_the_one_that_trains_models():
-    z = np.linspace(-4, 4, 9)
-    np.testing.assert_array_equal(SIGMOID.slope(z), appeal.weight(z, 0.0))
-    np.testing.assert_array_equal(SIGMOID.value(z), appeal.objective(z, 0.0))
 
 
 def test_gm_appeal_is_the_definition():
@@ -253,5 +244,5 @@ def test_the_command_writes_and_refuses(tmp_path):
     app(["theory", "weight-curve", "--out", str(tmp_path / "new")], standalone_mode=False)
     assert {p.suffix for p in (tmp_path / "new").iterdir()} == {".png", ".svg", ".csv"}
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="can't write into"):
+    with pytest.raises(InputError, match="file is a file: name a new folder"):
         app(["theory", "weight-curve", "--out", str(tmp_path / "file")], standalone_mode=False)

@@ -5,10 +5,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from maxfl.report.model_card import cards
-from maxfl.report.source import read, read_table
+from maxfl.report.source import has_results, read, read_table
 from maxfl.report.write import write_report
 from maxfl.runs.tables import to_parquet
 from maxfl.runs.watch import read_status
+from maxfl.utils.errors import InputError
 from maxfl.utils.files import read_json, write_json
 from support.made_runs import make_history, settings_of, write_run
 
@@ -68,6 +69,29 @@ def test_an_old_folder_is_watched(both):
         summary["configurations"][0]["seen"] = figures
         write_json(run / "summary.json", summary)
     assert read_status(old) == read_status(new)
+
+
+def test_an_unfinished_folder_is_sent_to_the_version_that_began_it(tmp_path):
+    old = {"maxfl": "0.1.0", "federation": "x"}
+    words = "written by maxfl 0.1.0: finish it with that version"
+    for folder, experiment in (
+        (tmp_path / "run", old),
+        (tmp_path / "sweep", {"configurations": {"0": {}}, "groups": {"0": old}}),
+    ):
+        folder.mkdir()
+        write_json(folder / "experiment.json", experiment)
+        with pytest.raises(InputError, match=words):
+            read([folder])
+        assert read_status(folder).how_to_finish == words
+    assert not has_results(tmp_path / "sweep")
+
+
+def test_an_old_sweep_is_watched_under_new_names(both):
+    summary = read_json(both[1] / "summary.json")
+    figures = {"gm_appeal": {"held-out": 0.5}, "test_accuracy": 0.25, "willing": 1.0}
+    summary["configurations"][0] |= {"values": {"participation.start": 1}, "seen": figures}
+    write_json(both[1] / "summary.json", summary)
+    assert read_status(both[1]).rows[0][0] == "participation start round 1"
 
 
 def test_counts_of_all_clients_have_new_names(both):

@@ -1,6 +1,8 @@
 """Model cards say for whom a model does not work."""
 
-from maxfl.report.model_card import cards
+import re
+
+from maxfl.report.model_card import _called, cards
 from maxfl.report.source import read
 from support.made_runs import CLIENTS, ROUNDS, make_history
 
@@ -13,3 +15,10 @@ def test_the_card_says_for_whom_the_model_does_not_work(folders):
     assert f"It does not meet the requirement of {unsatisfied} of 10 seen clients" in text
     gap = (history.evaluation.test_loss[0, -1] - history.thresholds.test[0])[:10]
     assert f"client {gap.argmax()} (gap {gap.max():.2f})" in text
+    counts = re.search(r"contradict the others': (\d) of (\d) unsatisfied, (\d) of (\d)", text)
+    assert int(counts[1]) + int(counts[3]) == 2, "clients 0 and 5"
+    assert int(counts[2]) == unsatisfied
+
+
+def test_clients_are_called_by_name_or_number():
+    assert [_called(4), _called("4"), _called("scott")] == ["client 4", "client 4", "scott"]

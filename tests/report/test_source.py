@@ -45,7 +45,7 @@ def damaged(tmp_path, what):
 @pytest.mark.parametrize(
     ("what", "words"),
     [
-        ("unfinished", "is not finished: go on with --resume"),
+        ("unfinished", "is not finished (add --resume to go on); `maxfl watch"),
         ("cut off", "metrics.parquet can't be read"),
         ("no history", "history.parquet can't be read"),
         ("half of the clients", "do not fit: the folder is damaged"),

@@ -3,11 +3,9 @@
 import runpy
 from pathlib import Path
 
-import numpy as np
-
 from maxfl.data.locate import find
 from maxfl.data.registry import entry
-from maxfl.runs.build import build, build_federation, group
+from maxfl.runs.build import build, group
 from maxfl.runs.config_file import read_toml, validate
 from maxfl.runs.grid import expand
 
@@ -68,16 +66,3 @@ def test_every_example_is_valid(tmp_path, monkeypatch):
         files = entry(data.source, data.part, data.vectors).files if data.file is None else ()
         if all(map(find, files)):  # where the full data sets are here
             build(configs[:1])
-
-
-def test_own_arrays_from_a_file(tmp_path):
-    rng = np.random.default_rng(0)
-    path = tmp_path / "mine.npz"
-    owner = np.repeat(["eve", "bob", "ann"], [10, 20, 30])
-    np.savez(path, x=rng.normal(size=(60, 5)), y=rng.integers(0, 2, 60), client=owner)
-    raw = {"data": {"source": "arrays", "file": str(path), "partition": "by-owner", "unseen": 1}}
-    fed = build_federation(validate(raw, "mine"))
-    assert fed.clients == 3
-    assert fed.seen == 2
-    sizes = dict(zip(fed.names.tolist(), fed.train_sizes + fed.test_sizes, strict=True))
-    assert sizes == {"eve": 10, "bob": 20, "ann": 30}

@@ -86,10 +86,11 @@ def test_what_another_version_wrote_is_refused_with_its_name(tmp_path, kind):
     (tmp_path / "experiment.json").write_text(json.dumps(old))
     place = RunFolder(tmp_path, ())
     with (
-        pytest.raises(maxfl.InputError, match=r"was written by maxfl 0\.1\.0"),
+        pytest.raises(maxfl.InputError, match=r"was written by maxfl 0\.1\.0") as refused,
         place.claim(here, resume=True),
     ):
         pass
+    assert "maxfl report" not in str(refused.value), "nothing is finished there"
 
 
 def test_what_does_not_name_its_version_goes_on_after_an_upgrade(tmp_path):

@@ -20,6 +20,7 @@ def test_sweeps_expand_to_every_combination():
     for bad, words in (
         ({}, "nothing to sweep over"),
         ({"sweep": {"seed": 3}}, "sweep.seed = 3; expected a list"),
+        ({"sweep": {"seed": []}}, "sweep.seed is an empty list"),
         ({"sweep": 3}, "sweep = 3; expected a table"),
         ({"sweep": {"seed": [0, "x"]}}, "with seed = x"),
         ({"sweep": {"seed": [0, 1, 0]}}, "a combination twice in its sweep: seed = 0"),

@@ -1,35 +1,22 @@
 """Watching a run does not disturb it, and tells how far it is."""
 
-import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 import typer
 
 import maxfl
 from maxfl.cli.report import watch_command
-from maxfl.runs.progress import PROGRESS, ProgressFile
+from maxfl.runs.progress import PROGRESS
 from maxfl.runs.watch import read_status
 from maxfl.utils.errors import InputError
 from maxfl.utils.files import write_json
 from support import small
-from support.made_runs import make_history, settings_of, write_run
+from support.made_runs import make_history, settings_of, started, write_run
 
 EXPERIMENT = "experiment.json"
-
-
-def started(folder, **changes):
-    """Make a run folder at work in this process: 4 of 10 rounds done."""
-    folder.mkdir(parents=True)
-    write_json(folder / EXPERIMENT, {"federation": "x"})
-    progress = ProgressFile(folder, [{"seed": 3}], None)
-    progress.measured(make_history(6, 4))
-    progress.state = progress.state._replace(**changes)
-    progress.report("rounds", 4, 10)
-    return progress
 
 
 def test_a_run_at_work_is_told(tmp_path):
@@ -97,38 +84,6 @@ def test_progress_of_another_version_is_told(tmp_path):
 def test_folders_without_a_run_are_told(tmp_path):
     with pytest.raises(InputError, match="holds no run"):
         read_status(tmp_path)
-
-
-def test_the_command_shows_panels_and_touches_nothing(tmp_path, capsys):
-    started(tmp_path / "run")
-    before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")}
-    with pytest.raises(typer.Exit) as ended:
-        watch_command(tmp_path / "run", every=1, once=True)
-    assert ended.value.exit_code == 0
-    output = capsys.readouterr().out
-    assert "4 of 10 rounds" in output
-    assert "GM-Appeal" in output
-    assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")} == before
-
-
-@pytest.mark.slow
-def test_watching_a_real_run_until_it_ends(tmp_path, capsys):
-    code = (
-        "import conftest, maxfl, sys\n"
-        "from support.resumable import simulation\n"
-        "maxfl.run(simulation({'rounds': 399}), sys.argv[1])\n"
-    )
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
-    run = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "run")], env=env)
-    try:
-        deadline = time.monotonic() + 90
-        while not (tmp_path / "run" / PROGRESS).exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        watch_command(tmp_path / "run", every=0.2)
-        assert run.wait(60) == 0
-    finally:
-        run.kill()
-    assert "Finished. Look at it: maxfl report" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("content", ["null", "[]", "{}", '{"groups": 3}', "{", '{"a": 1}'])

@@ -42,7 +42,7 @@ def local_task(model, data, steps, learning_rate):
 
 
 def run_rounds(algorithm, model, clients, training, requirement, server_optimizer=None):
-    """Let all clients, (x, y) of each, take part in every round of a training."""
+    """Let all clients, (x, y) of each, participate in every round of a training."""
     with jax.disable_jit():
         optimizer = server_optimizer or maxfl.server_optimizers.sgd()
         params = model.init(jax.random.key(0))

@@ -1,5 +1,7 @@
 """Run folders written without training: the same files, from numbers that are made up."""
 
+from importlib.metadata import version
+
 import numpy as np
 import pyarrow as pa
 
@@ -7,6 +9,7 @@ from maxfl.core.requirement import Solo, Thresholds
 from maxfl.engine.history import History
 from maxfl.engine.state import CohortRecord, Evaluation
 from maxfl.runs import tables
+from maxfl.runs.progress import ProgressFile
 from maxfl.utils.files import write_json, write_whole
 
 CLIENTS, ROUNDS = 12, 6
@@ -60,7 +63,8 @@ def write_run(folder, history, settings, seed=0, digest="same"):
     for name, table in contents.items():
         write_whole(folder / f"{name}.parquet", tables.to_parquet(table))
     config = {"seed": seed, **settings}
-    write_json(folder / "experiment.json", {"config": config, "federation": digest})
+    experiment = {"maxfl": version("maxfl"), "config": config, "federation": digest}
+    write_json(folder / "experiment.json", experiment)
     entry = {"values": {}, "data": "made-up data", "notes": [], "diverged": False,
              "stalled_from_round": None}  # fmt: skip
     write_json(
@@ -88,3 +92,14 @@ def clients_table(history):
 def settings_of(name, **more):
     """Return settings of a method, as experiment.json has them."""
     return {"algorithm": {"name": name, **more}, "training": {"rounds": 3}, "data": {"alpha": 0.5}}
+
+
+def started(folder, **changes):
+    """Make a run folder at work in this process: 4 of 10 rounds done."""
+    folder.mkdir(parents=True)
+    write_json(folder / "experiment.json", {"maxfl": version("maxfl"), "federation": "x"})
+    progress = ProgressFile(folder, [{"seed": 3}], None)
+    progress.measured(make_history(6, 4))
+    progress.state = progress.state._replace(**changes)
+    progress.report("rounds", 4, 10)
+    return progress

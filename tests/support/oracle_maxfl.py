@@ -18,7 +18,7 @@ ROUNDS, START = 6, 2
 
 
 def assert_many_rounds(algorithm, participation=None, temperatures=None, server_rates=None):
-    """Train in the engine, and replay it: models, and who took part.
+    """Train in the engine, and replay it: models, and who participated.
 
     Of MaxFL, T = 0.7 and plain steps unless they are given for each round.
     """

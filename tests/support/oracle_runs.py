@@ -43,7 +43,7 @@ def client_data(samples=small.SMALL.train):
 
 
 def participants(history, t, configuration=0):
-    """Return the clients that took part in round t."""
+    """Return the clients that participated in round t."""
     cohorts = history.cohorts
     present = cohorts.participated[configuration, t]
     return [int(k) for k in cohorts.client_id[configuration, t][present]]

@@ -16,7 +16,7 @@ from support.oracle_methods import full_like, scaled, zeros_like
 
 
 def present(updates: Floats, q: Floats) -> list[int]:
-    """Return the rows of updates[m, d] that take part, those with q_i > 0, in order."""
+    """Return the rows of updates[m, d] that participate, those with q_i > 0, in order."""
     if len(updates) != len(q) or any(float(entry) < 0.0 for entry in q):
         raise ValueError("one weight of at least 0 is needed for each update")
     return [i for i in range(len(q)) if float(q[i]) > 0.0]

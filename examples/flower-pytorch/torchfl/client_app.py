@@ -1,4 +1,4 @@
-"""A client: trains on its data, and takes part while the model is better than its solo model."""
+"""A client: trains on its data, and participates while the model is better than its solo model."""
 
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp

@@ -7,7 +7,7 @@ Li, Hu, Beirami, Smith, "Ditto: Fair and Robust Federated Learning Through Perso
 
 It differs from FedAvg in nothing that the server sees; clients keep and use v_k. λ = 0 is training
 alone on the rounds' minibatches, a large λ the global model. v_k starts at the model that the
-client first receives; the authors start all at w⁰, which is the same when all take part at once.
+client first receives; the authors start all at w⁰, which is the same when all participate at once.
 """
 
 from typing import Any, NamedTuple

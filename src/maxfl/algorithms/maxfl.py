@@ -49,7 +49,7 @@ def maxfl(temperature: ArrayLike = 1.0, epsilon: ArrayLike = 1e-3) -> Algorithm:
     """Return MaxFL, the model that appeals to as many clients as possible.
 
     Args:
-        temperature: T, the width of the sigmoid in units of the loss; 1 is the paper.
+        temperature: T, the width of the sigmoid in units of the loss; 1 is the paper's.
         epsilon: ε, added to the sum of the weights.
     """
     check_number("algorithm.temperature", temperature, above=0)

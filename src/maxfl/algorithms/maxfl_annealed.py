@@ -44,7 +44,7 @@ class HParams(NamedTuple):
 
 
 def init_server(params: Params, clients: int) -> Array:
-    """Count the rounds in which somebody took part: 0."""
+    """Count the rounds in which somebody participated: 0."""
     return jnp.float32(0)
 
 

@@ -34,7 +34,7 @@ def maxfl_relu(temperature: ArrayLike = 1.0, epsilon: ArrayLike = 1e-3) -> Algor
     """Return MaxFL with the ReLU in the sigmoid's place.
 
     Args:
-        temperature: T, in units of the loss.
+        temperature: T, the temperature in units of the loss.
         epsilon: ε, added to the sum of the weights.
     """
     return maxfl(temperature, epsilon)._replace(name="maxfl-relu", weight=relu_weight)
@@ -44,7 +44,7 @@ def maxfl_log(temperature: ArrayLike = 1.0, epsilon: ArrayLike = 1e-3) -> Algori
     """Return MaxFL with log(1 + e^z) in the sigmoid's place.
 
     Args:
-        temperature: T, in units of the loss.
+        temperature: T, the temperature in units of the loss.
         epsilon: ε, added to the sum of the weights.
     """
     return maxfl(temperature, epsilon)._replace(name="maxfl-log", weight=log_weight)
@@ -54,7 +54,7 @@ def maxfl_exponential(temperature: ArrayLike = 1.0, epsilon: ArrayLike = 1e-3) -
     """Return MaxFL with e^z in the sigmoid's place.
 
     Args:
-        temperature: T, in units of the loss.
+        temperature: T, the temperature in units of the loss.
         epsilon: ε, added to the sum of the weights.
     """
     return maxfl(temperature, epsilon)._replace(name="maxfl-exponential", weight=exponential_weight)

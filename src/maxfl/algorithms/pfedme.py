@@ -10,7 +10,7 @@ It differs from FedAvg in the local step, of K gradients, and clients use their 
 K = 1 are FedAvg with the rate α. θ starts at the received model and goes on from step to step of a
 round, as in the authors' code. That code also hides a weight decay of 1e-3 in its optimiser (left
 out here) and lets all clients train in every round, of which it averages some; here only those that
-are asked train, so the others' θ are of the round in which they were last asked.
+are sampled train, so the others' θ are of the round in which they were last sampled.
 """
 
 from typing import Any, NamedTuple

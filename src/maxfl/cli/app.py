@@ -60,6 +60,7 @@ app = typer.Typer(
     help="Federated learning that keeps its clients: train the global model that most clients "
     "prefer to their own, and see who stays.",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,  # plain, or the list of commands would wait 0.3 s for rich
     pretty_exceptions_show_locals=False,
 )

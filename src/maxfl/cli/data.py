@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from maxfl.cli.commands import ComputingCommand
-from maxfl.cli.options import ConfigFile, Settings, note_unused, read_settings
+from maxfl.cli.options import ConfigFile, Settings, check_name, note_unused, read_settings
 from maxfl.cli.signals import Interrupted, interruptible
 from maxfl.cli.terminal import console, download_bar, progress_bar
 from maxfl.data.locate import DamagedError, cache, find, folders, obtain
@@ -59,7 +59,7 @@ def fetch_command(
 
     Example: maxfl data fetch fashion-mnist
     """
-    check_choice("data set", name, [dataset.name for dataset in entries()])
+    check_name(name, [dataset.name for dataset in entries()], "maxfl data list")
     files = entry(name, part, vectors).files
     with download_bar() as progress:
         for file in files:
@@ -106,7 +106,7 @@ def show_command(
     console.print(f"[bold]{escape(stats.title)}[/]")
     console.print(_table(stats))
     console.print(
-        "* 1/Σ share²: rare labels count little. Labels of flipped clients are shown flipped.",
+        "* Effective number of labels, 1/Σ share². Labels of flipped clients are shown flipped.",
         style="dim",
     )
     for note in stats.notes:

@@ -28,9 +28,7 @@ LABELS = {
 def demo_command(
     out: Annotated[Path, typer.Option("--out", help="Folder for the results.")] = Path("runs/demo"),
     setting: Settings = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Take up an unfinished demo where it was cut off.")
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted demo.")] = False,
 ) -> None:
     """Train MaxFL beside FedAvg on real images: two minutes.
 
@@ -69,9 +67,10 @@ def run_demo(folder: Path, settings: list[str], *, resume: bool = False) -> None
     title = f"{entries[0]['data']}: {setting}"
     _draw(folder, figure, title, start_round)
     console.print(
-        f"Figure: {figure}\nHow the setting was chosen, and where the advantage vanishes: "
-        "docs/demo.md",
+        f"Figure: {figure}\nResults: {folder}; look at them: maxfl report {folder}\n"
+        "How the setting was chosen, and where the advantage vanishes: docs/demo.md",
         soft_wrap=True,
+        highlight=False,
     )
 
 
@@ -100,7 +99,7 @@ def describe_setting(config: "RunConfig") -> tuple[str, int | None]:
     split = f"Dirichlet {data.alpha}" if data.partition == "dirichlet" else data.partition
     words = f"{data.clients} seen and {data.unseen} unseen clients, {split}"
     if data.flipped_fraction:
-        words += f", {data.flipped_fraction:.0%} with contradicting labels"
+        words += f", {100 * data.flipped_fraction:.0f} % with contradicting labels"
     start_round = participation.start_round
     if participation.rule == "everyone" or start_round >= config.training.rounds:
         return words, None

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from maxfl.cli.options import check_folder
 from maxfl.cli.terminal import console, explain_interrupt
 from maxfl.report.write import PAGE, write_report
 from maxfl.runs.progress import PROGRESS
@@ -49,7 +50,7 @@ def demo_command(
     out: Annotated[Path, typer.Option(help="Folder for results and logs.")] = Path(
         "runs/flower-demo"
     ),
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where it was stopped.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
 ) -> None:
     """Run an app in real Flower processes on this machine: TLS, authenticated nodes, a report.
 
@@ -86,7 +87,8 @@ def _run_app(
 
 
 def _write_app(folder: Path) -> None:
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    check_folder(folder, "DIR")
+    if folder.is_dir() and any(folder.iterdir()):
         raise InputError(f"{folder} is there and not empty: choose another folder")
     with as_file(files("maxfl").joinpath("flower/app_template")) as source:
         shutil.copytree(

@@ -1,6 +1,7 @@
 """Options that several commands share, and what is said about them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -31,6 +32,21 @@ def renamed(old: str, new: str) -> Any:
             raise InputError(f"{old} is called {new} now")
 
     return typer.Option(old, hidden=True, callback=refuse)
+
+
+def check_name(given: str, known: Iterable[str], where: str) -> None:
+    """Refuse a NAME that is not known: say which is near, or what command lists all."""
+    if given in (names := list(known)):
+        return
+    near = get_close_matches(given, names, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"{where} shows all"
+    raise InputError(f"NAME {given}: there is no such name; {hint}")
+
+
+def check_folder(path: Path, option: str = "--out") -> None:
+    """Refuse a file where a folder is to be."""
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{path} is a file: name a new folder ({option})")
 
 
 class ReadSettings(NamedTuple):

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from maxfl.cli.commands import ComputingCommand
 from maxfl.cli.data import fetch_data
+from maxfl.cli.options import check_folder, check_name
 from maxfl.cli.terminal import announce, console, explain_interrupt, progress_bar
 from maxfl.cli.theory import FIGURES, show_finding
 from maxfl.engine.trainer import Progress
@@ -81,14 +82,16 @@ def run_command(
         ScaleName,
         typer.Option(help="quick: minutes on two cores; full: the paper's protocol, for a GPU."),
     ] = ScaleName.QUICK,
-    seeds: Annotated[int | None, typer.Option(min=1, help="Instead of the scale's.")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="Number of seeds; by default the scale's.")
+    ] = None,
     part: Annotated[
         list[str] | None, typer.Option(help="Only this part, e.g. FMNIST (repeatable).")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder; by default runs/paper/<study>-<parts>-<scale>.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where it was cut off.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
 ) -> None:
     """Run a table or figure and show it, ours beside the paper's.
 
@@ -132,7 +135,7 @@ def show_command(
 
 
 def _check_name(name: str) -> None:
-    check_choice("name", name, (*EXHIBITS, LIMIT, *FIGURES))
+    check_name(name, (*EXHIBITS, LIMIT, *FIGURES), "maxfl paper list")
 
 
 def _reference_parts(exhibit: Exhibit) -> str:
@@ -198,6 +201,7 @@ def _at_work(folder: Path, study: Study) -> Iterator[None]:
 
 def _make_folder(folder: Path) -> None:
     """Make a folder before any work, so that a bad one is refused at once."""
+    check_folder(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -61,7 +61,7 @@ def report_command(
 @app.command("watch")
 def watch_command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that a run writes to.")],
-    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 1.0,
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds between updates.")] = 1.0,
     once: Annotated[bool, typer.Option("--once", help="Look once and leave.")] = False,
 ) -> None:
     """Follow a run, sweep or study in progress.
@@ -118,7 +118,7 @@ def _headline(status: "Status") -> str:
         words.append(f"about {_duration(status.left)} left")
     if status.alive is False and not status.finished:
         why = escape(status.stopped or "no process is at work")
-        words.append(f"[red]stopped ({why}): add --resume to go on[/]")
+        words.append(f"[red]stopped ({why}): {status.how_to_finish}[/]")
     elif status.silent > QUIET:
         words.append(f"[yellow]no sign of life for {_duration(status.silent)}[/]")
     return ", ".join(words)

@@ -33,9 +33,7 @@ Out = Annotated[
     Path | None,
     typer.Option("--out", help="Folder for the results; by default runs/<name of the file>."),
 ]
-Resume = Annotated[
-    bool, typer.Option("--resume", help="Take up an unfinished run where it was cut off.")
-]
+Resume = Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")]
 MaxParallel = Annotated[
     int | None,
     typer.Option(
@@ -77,7 +75,7 @@ Timeout = Annotated[
     float,
     typer.Option(
         "--timeout", rich_help_panel=PEERS,
-        help="Seconds to wait for the other processes, or for their signs.",
+        help="Seconds to wait for the other processes, or for their heartbeats.",
     ),
 ]  # fmt: skip
 
@@ -104,6 +102,7 @@ def run_command(
     from maxfl.distributed.processes import in_order, raise_together
     from maxfl.runs.build import build
     from maxfl.runs.config_file import validate
+    from maxfl.runs.grid import expand
     from maxfl.runs.run import run
     from maxfl.runs.tables import Labels
     from maxfl.runs.trackers import tracker
@@ -112,6 +111,7 @@ def run_command(
         with raise_together():
             raw, where, _ = read_settings(config, setting)
             if "sweep" in raw:
+                expand(raw, where)  # so that wrong keys show first
                 raise InputError(f"{config} has a table [sweep]: use maxfl sweep")
             checked = validate(raw, where)
             note_unused([checked])
@@ -160,9 +160,9 @@ def sweep_command(
     distributed: Distributed = False,
     timeout: Timeout = TIMEOUT,
 ) -> None:
-    """Train every combination of some settings, many at once.
+    r"""Train every combination of some settings, many at once.
 
-    The settings are lists in a file's table [sweep].
+    The settings are lists in a file's table \[sweep].
 
     Example: maxfl sweep examples/opt-out.toml --over "seed=[0,1,2]"
     """

@@ -40,29 +40,29 @@ QUIET = 15.0
 
 
 class ProgressBar:
-    """One bar for the whole of a run or sweep, made of equal parts; on a pipe, a line at times."""
+    """One bar for a run or all groups of a sweep; on a pipe, a line at times and a last one."""
 
     def __init__(self, progress: Progress, what: str) -> None:
         self._progress = progress
         self._task = progress.add_task(what, total=None)
-        self._last_line = time.monotonic()
+        self._last_line, self._lines = time.monotonic(), 0
         self._done: dict[int, float] = {}
 
     def parts(self, number: int, parts: int) -> "Report":
-        """Return the progress callback of part ``number`` (from 0) of ``parts``."""
-        prefix = f"part {number + 1} of {parts}: " if parts > 1 else ""
+        """Return the progress callback of group ``number`` (from 0) of ``parts``."""
+        prefix = f"group {number + 1} of {parts}: " if parts > 1 else ""
 
         def report(stage: str, done: int, total: int) -> None:
             label = f"{prefix}{stage}"
             if stage == "resumed":
-                errors.print(f"{prefix}going on after round {done} of {total}", highlight=False)
+                errors.print(f"{prefix}resuming after round {done} of {total}", highlight=False)
             elif stage == "rounds":
                 self._done[number] = done
                 at, end = sum(self._done.values()), parts * total
                 self._progress.update(self._task, description=label, completed=at, total=end)
                 left = self._progress.tasks[0].time_remaining
                 later = "" if left is None else f", about {left:.0f} s left"
-                self._say(f"{label}, {done} of {total}{later}")
+                self._say(f"{label}, {done} of {total}{later if at < end else ''}", last=at == end)
             else:
                 label += f", {done} of {total} clients"
                 self._progress.update(self._task, description=label)
@@ -70,11 +70,12 @@ class ProgressBar:
 
         return report
 
-    def _say(self, line: str) -> None:
-        """Print a line now and then where no bar can be drawn."""
+    def _say(self, line: str, *, last: bool = False) -> None:
+        """Print a line now and then where no bar can be drawn, and the last one if others were."""
         now = time.monotonic()
-        if not errors.is_terminal and now - self._last_line >= QUIET:
-            self._last_line = now
+        is_due = self._lines > 0 if last else now - self._last_line >= QUIET
+        if not errors.is_terminal and is_due:
+            self._last_line, self._lines = now, self._lines + 1
             errors.print(line, highlight=False)
 
 

@@ -9,29 +9,52 @@ from rich import box
 from rich.table import Table
 
 from maxfl.cli.commands import ComputingCommand
+from maxfl.cli.options import check_folder
 from maxfl.cli.terminal import console, progress_bar
 from maxfl.paper.theory.convergence import ROUNDS, convergence
 from maxfl.paper.theory.finding import Finding, write
 from maxfl.paper.theory.three_clients import three_clients
 from maxfl.paper.theory.two_clients import learning_rate, mean_estimation, surrogates
 from maxfl.paper.theory.weight_curve import weight_curve
-from maxfl.utils.errors import InputError
+from maxfl.utils.errors import InputError, check_number
 
 app = typer.Typer(help="Why it works: the paper's theory, drawn and checked.")
 
 
 def _folder(path: Path) -> Path:
-    """Refuse a place that is no folder before any work."""
-    if path.exists() and not path.is_dir():
-        raise InputError(f"can't write into {path}: it is a file; choose another --out")
+    """Refuse a file where a folder is to be, before any work."""
+    check_folder(path)
     return path
+
+
+def _variance(given: float) -> float:
+    """Refuse a variance that is not above 0."""
+    check_number("--variance", given, above=0)
+    return given
+
+
+def _temperatures(given: list[float]) -> list[float]:
+    """Refuse a temperature that is not above 0, or given twice."""
+    check_number("--temperature", given, above=0)
+    if len(set(given)) < len(given):
+        raise InputError(f"--temperature {given[-1]:g}: give each temperature once")
+    return given
+
+
+def _lengths(rounds: list[int]) -> list[int]:
+    """Refuse a single R, through which no slope can be fitted."""
+    if len(set(rounds)) < 2:
+        raise InputError(f"--rounds {rounds[0]}: give at least two different R, to fit a slope")
+    return rounds
 
 
 Out = Annotated[
     Path, typer.Option("--out", callback=_folder, help="Folder for figure and numbers.")
 ]
-Draws = Annotated[int, typer.Option("--draws", help="Draws of the empirical means.")]
-Variance = Annotated[float, typer.Option("--variance", help="γ², of the empirical means.")]
+Draws = Annotated[int, typer.Option("--draws", min=1, help="Draws of the empirical means.")]
+Variance = Annotated[
+    float, typer.Option("--variance", callback=_variance, help="γ², of the empirical means.")
+]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the draws.")]
 FOLDER = Path("runs/theory")
 
@@ -63,18 +86,22 @@ def three_clients_command(
 @app.command("weight-curve", cls=ComputingCommand)
 def weight_curve_command(
     temperature: Annotated[
-        list[float] | None, typer.Option("--temperature", help="T (repeatable).")
-    ] = None,
+        list[float],
+        typer.Option("--temperature", callback=_temperatures, help="T (repeatable)."),
+    ] = [1.0, 0.3],  # noqa: B006 (never changed)
     out: Out = FOLDER,
 ) -> None:
     """Draw the weight of a client over its gap to the requirement."""
-    show_finding(weight_curve(temperature or (1.0, 0.3)), out)
+    show_finding(weight_curve(temperature), out)
 
 
 @app.command("learning-rate", cls=ComputingCommand)
 def learning_rate_command(
     half_distance: Annotated[
-        float, typer.Option("--half-distance", help="γ̂, half the distance of the two means.")
+        float,
+        typer.Option(
+            "--half-distance", min=0, max=5, help="γ̂, half the distance of the two means."
+        ),
     ] = 2.0,
     out: Out = FOLDER,
 ) -> None:
@@ -85,14 +112,15 @@ def learning_rate_command(
 @app.command("convergence", cls=ComputingCommand)
 def convergence_command(
     rounds: Annotated[
-        list[int] | None, typer.Option("--rounds", help="R (repeatable, at least two).")
-    ] = None,
-    seeds: Annotated[int, typer.Option("--seeds", help="Runs of each R.")] = 3,
+        list[int],
+        typer.Option("--rounds", min=2, callback=_lengths, help="R (repeatable, at least two)."),
+    ] = list(ROUNDS),  # noqa: B006 (never changed)
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Runs of each R.")] = 3,
     out: Out = FOLDER,
 ) -> None:
     """Draw the gradient of MaxFL's objective over rounds, beside theorem 1's rate."""
     with progress_bar("training") as bar:
-        finding = convergence(rounds or ROUNDS, seeds, bar.parts(0, 1))
+        finding = convergence(rounds, seeds, bar.parts(0, 1))
     show_finding(finding, out)
 
 

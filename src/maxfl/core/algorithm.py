@@ -53,7 +53,7 @@ class Client(NamedTuple):
 
 
 class LocalTask(NamedTuple):
-    """What a client can do with its data in a round, as its method is told.
+    """What a client can do with its data in a round, as its method sees it.
 
     Attributes:
         gradient: ``gradient(params, draw, scale=1) -> grads``: scale times the gradient of the
@@ -117,7 +117,7 @@ class Algorithm(NamedTuple):
         init_server: ``init_server(params, clients) -> state``: what the server keeps beside the
             model.
         init_client: ``init_client(params) -> client_state``: what a client keeps between rounds,
-            when it takes part for the first time and receives the model ``params``.
+            when it participates for the first time and receives the model ``params``.
         weight: ``weight(hparams, server, client) -> q``, not negative.
         client_update: ``client_update(hparams, server, client_state, client, task) -> (update,
             client_state)``.

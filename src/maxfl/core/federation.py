@@ -57,12 +57,12 @@ class Metadata(NamedTuple):
 
 
 class Federation(NamedTuple):
-    """Clients with their training and test data; the first ``seen`` of them can take part.
+    """Clients with their training and test data; the first ``seen`` of them can participate.
 
     Attributes:
         train: Training samples of all K clients.
         test: Held-out samples of all K clients.
-        seen: Number of clients that take part in training; the others only look at the result.
+        seen: Number of clients that participate in training; the others only look at the result.
         classes: Number of labels.
         input_scaling: From stored features to the model's input.
         metadata: For people.
@@ -94,7 +94,7 @@ class Federation(NamedTuple):
 
     @property
     def is_seen(self) -> NDArray[np.bool_]:
-        """Whether each client takes part in training, bool[K]."""
+        """Whether each client participates in training, bool[K]."""
         return np.arange(self.clients) < self.seen
 
     @property
@@ -118,7 +118,7 @@ class Federation(NamedTuple):
         Args:
             train: Training data of each client: x [n_k, ...], y int[n_k]. Sizes may differ.
             test: Held-out data of each client, in the same order.
-            unseen: How many of the last clients take no part in training.
+            unseen: How many of the last clients do not participate in training.
             classes: Number of labels; by default the largest label plus one.
             input_scaling: From stored features to the model's input. By default uint8 features are
                 divided by 255 and others are taken as they are.

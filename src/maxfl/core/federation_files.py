@@ -66,7 +66,7 @@ def write_federation(
         folder: A new or empty folder.
         clients: Training and test data of each; a generator will do.
         classes: Number of labels.
-        unseen: How many of the last clients take no part in training.
+        unseen: How many of the last clients do not participate in training.
         input_scaling: From stored features to the model's input; see ``Federation.from_clients``.
         metadata: What people want to know of it.
         room: Bytes of all samples, if known: then nothing is begun that will not fit.

@@ -1,4 +1,4 @@
-"""Who takes part in a round: whom the server may sample, and who replies.
+"""Who participates in a round: whom the server may sample, and who replies.
 
 A client is willing if the model satisfies it, F_k(w) < ρ_k on its training data, or if fewer
 than ``start_round`` rounds are done. Every round asks anew, so a client that left can come back.
@@ -50,7 +50,7 @@ class Participation(NamedTuple):
 
 
 def everyone(client_dropout: ArrayLike = 0.0) -> Participation:
-    """Let all clients take part when sampled, but for random dropout."""
+    """Let all clients participate when sampled, but for random dropout."""
     _check(0, client_dropout)
     return Participation(ParticipationRule.EVERYONE, ParticipationHParams(0, client_dropout))
 
@@ -83,7 +83,7 @@ def willing(
     loss: Array,
     requirement: Array,
 ) -> Array:
-    """Return whether each client wants to take part in round ``round_``, bool like ``loss``."""
+    """Return whether each client wants to participate in round ``round_``, bool like ``loss``."""
     if rule is ParticipationRule.EVERYONE:
         return jnp.ones_like(loss, bool)
     return appeal.satisfied(loss, requirement) | (round_ < hparams.start_round)
@@ -97,7 +97,7 @@ def sample(key: Array, available: Array, size: int) -> tuple[Array, Array]:
 
     Returns:
         Clients int[size], and which of them are real: where fewer are available, the
-        others are placeholders that take no part, bool[size].
+        others are placeholders that do not participate, bool[size].
     """
     scores = jnp.where(available, jax.random.uniform(key, available.shape), -1.0)
     best, index = jax.lax.top_k(scores, size)

@@ -56,7 +56,7 @@ def grow(states: ClientStates, rows: int) -> ClientStates:
 
 def read_state(states: ClientStates, client: Array, fresh: Pytree) -> Pytree:
     """Return what a client keeps; ``fresh`` if it has not taken part, or is unseen."""
-    # An unseen client's index is beyond the end: filled with 0, as of one that never took part.
+    # An unseen client's index is beyond the end: filled with 0, as of one that never participated.
     slot = states.slot.at[client].get(mode="fill", fill_value=0)
     row = jax.tree.map(lambda rows: rows[jnp.maximum(slot - 1, 0)], states.rows)
     return jax.tree.map(lambda old, new: jnp.where(slot > 0, old, new), row, fresh)

@@ -165,7 +165,7 @@ def _finetune(context: RoundContext, slot: Array, params: Params) -> Params:
 
 
 def _local_task(context: RoundContext, purpose: Purpose, round_: Any, slot: Array) -> LocalTask:
-    """Return what a client can do with its data, as its method is told."""
+    """Return what a client can do with its data, as its method sees it."""
     spec, hparams = context.spec, context.hparams
     client_id = context.client_id(slot)
     draws = key(hparams.seed, purpose, round_, client_id)

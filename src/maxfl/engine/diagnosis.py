@@ -34,7 +34,7 @@ class Finding(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """Rounds in which clients took part and the model stood still.
+    """Rounds in which clients participated and the model stood still.
 
     Attributes:
         first: The first of them, from 1.
@@ -56,7 +56,7 @@ class Diagnosis:
 
     Args:
         session: The experiment on its devices.
-        federation: The clients that judge the model.
+        federation: The clients that evaluate the model.
         is_byzantine: Which of them are Byzantine, bool[C, K].
         solo_loss: Training losses of their solo models, float32[C, K].
         requirement: ρ of each, float32[C, K].
@@ -199,7 +199,7 @@ class Diagnosis:
         rounds = f"in rounds {first} to {last}" if last > first else f"in round {first}"
         if weight > NO_WEIGHT:
             text = (
-                f"the model stood still {rounds}, though clients took part: their updates are zero "
+                f"the model stood still {rounds}, though clients participated: their updates are 0 "
                 f"or lost in rounding; raise training.local_lr (now {self._local_lr(c)}) or "
                 f"training.server_lr (now {self._hparams.server_lr[c]:.3g})"
             )

@@ -30,7 +30,7 @@ class History(NamedTuple):
 
     Attributes:
         rounds: Rounds done at each evaluation, int[E]; the first is 0, the untrained model.
-        is_seen: Whether each client takes part in training, bool[K].
+        is_seen: Whether each client participates in training, bool[K].
         evaluation: What each client saw of the model, [C, E, K] each.
         cohorts: Of each round, [C, R, m] each.
         solo: The solo models' results, [C, K] each.
@@ -117,7 +117,7 @@ class History(NamedTuple):
         return self.mean(np.asarray(self.solo.test_accuracy), clients)
 
     def willing_share(self, clients: Group = "seen") -> Floats:
-        """Return the share of clients that would take part in the next round, float[C, E]."""
+        """Return the share of clients that would participate in the next round, float[C, E]."""
         return self.mean(self.evaluation.willing, clients)
 
     def metrics(self, clients: Group = "seen", model: Whose = "global") -> dict[str, Floats]:
@@ -196,7 +196,7 @@ class History(NamedTuple):
         return np.where(nobody, last + 1, 0)
 
     def _honest_work(self) -> NDArray[np.bool_]:
-        """Return whether an honest client took part in each round, bool[C, R]."""
+        """Return whether an honest client participated in each round, bool[C, R]."""
         if self.counts:
             return np.asarray(self.counts.participated) > 0
         honest = ~np.take_along_axis(

@@ -105,7 +105,7 @@ def _update_all(
     """
     devices, width = jax.lax.axis_size(CLIENT), spec.layout.parallel_clients
     turns = -(-spec.cohort // (devices * width))
-    # Placeholders at the end are never reached, so they take no part and cost no training.
+    # Placeholders at the end are never reached, so they do not participate and cost no training.
     share = scatter(slots, turns, width), scatter(reached, turns, width)
 
     def turn(total: WeightedSum, chunk: tuple[Array, Array]) -> tuple[WeightedSum, ClientReply]:

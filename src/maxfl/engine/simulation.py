@@ -64,12 +64,12 @@ class Simulation:
         algorithm: The method.
         training: Rounds, steps and rates.
         requirement: What clients demand of the model; by default their solo model's loss.
-        participation: Who takes part; by default everyone.
+        participation: Who participates; by default everyone.
         server_optimizer: See ``maxfl.server_optimizers``; by default plain steps.
         aggregator: How updates are aggregated, see ``maxfl.aggregators``; by default their mean.
         attack: Who is Byzantine and how, see ``maxfl.attacks``; by default nobody.
         finetune_steps: SGD steps by which clients fine-tune a model on their own training data, in
-            their weights and in what is measured as their personal models. Whether they take part
+            their weights and in what is measured as their personal models. Whether they participate
             is still decided by the model as they receive it.
         seed: Of every draw.
         devices: By default all of JAX's.
@@ -103,7 +103,7 @@ class Simulation:
 
     @property
     def eval_federation(self) -> Federation:
-        """The clients that judge the model and whose results are kept: all of them."""
+        """The clients that evaluate the model and whose results are kept: all of them."""
         return self.session.experiment.federation
 
     @property

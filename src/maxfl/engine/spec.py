@@ -23,7 +23,7 @@ class Spec(NamedTuple):
         attacked: Whether some clients are Byzantine.
         flip_labels: Whether these train on reversed labels.
         collude: Whether these add the same noise.
-        finetunes: Whether clients fine-tune the model before they judge it.
+        finetunes: Whether clients fine-tune the model before they evaluate it.
         classes: Number of labels.
         seen: M, the clients that can be sampled.
         cohort: m, clients sampled in a round.

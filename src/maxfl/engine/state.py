@@ -148,7 +148,7 @@ class Evaluation(NamedTuple):
         train_loss: F_k(w).
         test_loss: f_k(w), held out.
         test_accuracy: Held out.
-        willing: Whether the client would take part in the next round.
+        willing: Whether the client would participate in the next round.
         weight: The weight that the client would report for this model.
         personal: The same of the clients' personal or fine-tuned models; () where they have none.
     """

@@ -60,7 +60,7 @@ class Trainer(Protocol):
 
     @property
     def eval_federation(self) -> Federation:
-        """The clients that judge the model and whose results are kept."""
+        """The clients that evaluate the model and whose results are kept."""
 
     @property
     def is_byzantine(self) -> Any:
@@ -188,7 +188,7 @@ def finite_start(session: Session) -> State:
 def collect_history(
     trainer: Trainer, prepared: Prepared, blocks: Iterable[Block], state: State
 ) -> History:
-    """Put the blocks of a run together, for the clients that judge the model."""
+    """Put the blocks of a run together, for the clients that evaluate the model."""
     session, blocks = trainer.session, list(blocks)
     evaluation, cohorts, steps = jax.tree.map(
         lambda *parts: np.concatenate(parts, axis=1),

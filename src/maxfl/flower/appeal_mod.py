@@ -58,7 +58,7 @@ def appeal_mod(
         loss_fn: Mean loss of the incoming model over the client's training data.
         requirement: ρ_k: a number, or ``requirement(message, context)``, called once per client and
             run, such as one that trains a model alone and returns its loss.
-        held_out: A loss and a requirement for data kept from training, by which a client judges the
+        held_out: A loss and a requirement for held-out data, by which a client evaluates the
             model when it is evaluated; without it, training data serve for that too. Weights and
             declining are by training data in any case, as in the paper.
     """

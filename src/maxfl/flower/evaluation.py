@@ -36,7 +36,7 @@ class EvaluationReplies(NamedTuple):
 def read_evaluations(
     replies: Iterable[Message], sampled: Sequence[int], names: MetricNames
 ) -> EvaluationReplies:
-    """Sort the replies of the nodes that were asked for an evaluation."""
+    """Sort the replies of the nodes that were to evaluate."""
     good: list[tuple[ClientEvaluation, Message]] = []
     events: list[Event] = []
     silent = set(sampled)

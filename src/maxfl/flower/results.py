@@ -46,7 +46,7 @@ def metric_series(rounds: Sequence[Round]) -> dict[str, MetricSeries]:
     """Return every metric by name.
 
     Clients say what they think of the model that comes in; so without evaluation, GM-Appeal after
-    r rounds is what those of round r + 1 said, and nobody has judged the last model.
+    r rounds is what those of round r + 1 said, and nobody has evaluated the last model.
     """
     numbers = [entry.number for entry in rounds]
     before = [done - 1 for done in numbers]
@@ -125,13 +125,13 @@ def _total_counts(rounds: Sequence[Round]) -> dict[str, int]:
 
 
 def _is_held_out(rounds: Sequence[Round]) -> bool:
-    """Return whether clients judged by data kept from training, in all rounds that they judged."""
+    """Return whether clients used held-out data in every round that they evaluated."""
     evaluations = [entry.evaluation for entry in rounds if entry.evaluation is not None]
     return bool(evaluations) and all(evaluation.held_out for evaluation in evaluations)
 
 
 def _stalled_from(rounds: Sequence[Round]) -> int | None:
-    """Return the first of the last rounds in which nobody took part, since all declined."""
+    """Return the first of the last rounds in which nobody participated, since all declined."""
     active = [entry.number for entry in rounds if entry.counts.participated]
     first = active[-1] + 1 if active else 1
     idle = rounds[first - 1 :]
@@ -142,10 +142,10 @@ def _notes(rounds: Sequence[Round]) -> list[str]:
     """Return what a reader must know of the figures."""
     notes = ["GM-Appeal is what the clients said of the model"]
     if not any(entry.evaluation for entry in rounds):
-        notes[0] += " when they were asked to train it, by their training data; nobody has judged "
-        notes[0] += "the model of the last round"
+        notes[0] += " when they were sampled to train it, by their training data; nobody has "
+        notes[0] += "evaluated the model of the last round"
     elif not _is_held_out(rounds):
-        notes[0] += ", by their training data: none told of data kept from training"
+        notes[0] += ", by their training data: none reported held-out data"
     if any(entry.client_evaluations for entry in rounds):
         notes.append("a client that did not answer counts with what it said last")
     return notes

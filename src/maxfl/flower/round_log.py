@@ -28,7 +28,7 @@ class Event(NamedTuple):
 
 
 class Participant(NamedTuple):
-    """A client that took part, where losses are collected."""
+    """A client that participated, where losses are collected."""
 
     node: int
     weight: float
@@ -42,12 +42,12 @@ class ClientEvaluation(NamedTuple):
         node: Its node.
         client_id: Number of the client in its node's config ("partition-id"), else -1.
         satisfied: Whether its requirement is met.
-        held_out: Whether that is about data kept from training.
+        held_out: Whether that is about held-out data.
         accuracy: As its app measures it.
         examples: Samples that it measured on.
         loss: F_k(w).
         requirement: ρ_k.
-        test_loss: f_k(w), on data kept from training.
+        test_loss: f_k(w), on held-out data.
         test_requirement: What ``test_loss`` must stay below.
     """
 
@@ -69,7 +69,7 @@ class RoundEvaluation(NamedTuple):
     Attributes:
         responded: Clients whose evaluation counts.
         satisfied: Those whose requirement is met.
-        held_out: Whether most judged by data kept from training.
+        held_out: Whether most used held-out data.
         accuracy: Mean over the clients that measured it; NaN if none did.
     """
 
@@ -90,10 +90,10 @@ class Round(NamedTuple):
     Attributes:
         number: From 1.
         counts: How clients answered; of the model before the round.
-        evaluation: What they say of the model after it, if they were asked.
-        events: Clients that did not take part, and why.
-        sampled: Nodes that were asked; like the next two, only where losses are collected.
-        participants: Clients that took part.
+        evaluation: What they say of the model after it, if they evaluated it.
+        events: Clients that did not participate, and why.
+        sampled: Nodes that were sampled; like the next two, only where losses are collected.
+        participants: Clients that participated.
         client_evaluations: What each client says of the model after the round.
     """
 
@@ -107,7 +107,7 @@ class Round(NamedTuple):
 
 
 def format_round(entry: Round) -> list[str]:
-    """Return a round for people: a line, and one for everybody who did not take part."""
+    """Return a round for people: a line, and one for everybody who did not participate."""
     counts, evaluation = entry.counts, entry.evaluation
     if evaluation is not None:
         accuracy = evaluation.accuracy
@@ -117,7 +117,7 @@ def format_round(entry: Round) -> list[str]:
         appeal = f"GM-Appeal before it {counts.gm_appeal:.2f} of {counts.responded} clients"
     else:
         appeal = "nobody was heard"
-    answers = [f"{counts.participated} of {counts.sampled} took part"]
+    answers = [f"{counts.participated} of {counts.sampled} participated"]
     answers += [f"{n} {kind}" for kind, n in counts._asdict().items()
                 if n and kind in ("declined", "failed", "rejected")]  # fmt: skip
     events = [f"  node {event.node} {event.kind}: {event.reason}" for event in entry.events]

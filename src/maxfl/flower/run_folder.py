@@ -4,7 +4,7 @@ experiment.json          what is being run; written first, so that a folder is k
 checkpoint.safetensors   while it goes on: the model after the last round
 checkpoint.jsonl         while it goes on: what happened, a line for every round
 begun.json               while it goes on: how many rounds were begun
-rounds.log               a line for every round, and for everybody who did not take part
+rounds.log               a line for every round, and for everybody who did not participate
 progress.json            while it goes on: how far it is, for `maxfl watch`
 model.safetensors        the final global model
 metrics.parquet          GM-Appeal, accuracy and answers, round by round

@@ -72,7 +72,7 @@ class MaxFL(FedAvg):
         epsilon: ε below the fraction.
         server_lr: η_g.
         decline_after: Rounds after which clients that are not satisfied may stay away; None: never.
-        min_participants: If fewer clients took part, nobody may decline in the next round.
+        min_participants: If fewer clients participated, nobody may decline in the next round.
         min_replies: With fewer good replies, the model stays as it was.
         max_update_norm: Longer updates are rejected.
         aggregator: Clipping and robust aggregation, one of ``maxfl.aggregators``.
@@ -201,7 +201,7 @@ class MaxFL(FedAvg):
                 self._model, self.rounds = folder.saved
                 self._rounds_before = len(self.rounds)
                 start = _to_record(self._model)
-                log(INFO, "going on after round %d of %d, from %s", len(self.rounds), rounds, path)
+                log(INFO, "resuming after round %d of %d, from %s", len(self.rounds), rounds, path)
             self._folder = folder
             result = run(start)
             result.arrays = _to_record(self._model)
@@ -251,8 +251,8 @@ class MaxFL(FedAvg):
             return False
         before = self.counts.get(number - 1)
         if before is not None and before.participated < config.min_participants:
-            log(WARNING, "only %d clients took part, fewer than min_participants = %d: nobody may "
-                "decline in round %d", before.participated, config.min_participants,
+            log(WARNING, "only %d clients participated, fewer than min_participants = %d: nobody "
+                "may decline in round %d", before.participated, config.min_participants,
                 number)  # fmt: skip
             return False
         return True
@@ -341,7 +341,7 @@ class MaxFL(FedAvg):
         return "no reply has a weight"
 
     def _events(self, replies: SortedReplies, messages: list[Message]) -> list[Event]:
-        """Log which clients did not take part, and return that as far as it may be known."""
+        """Log which clients did not participate, and return that as far as it may be known."""
         events = [
             Event.of(reply.node, kind, reply.reason)
             for kind in ("declined", "failed", "rejected")
@@ -378,7 +378,7 @@ class MaxFL(FedAvg):
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Send the new model to be judged."""
+        """Send the new model to be evaluated."""
         self._model = _to_arrays(arrays)
         config[keys.COLLECT_LOSSES] = self._config.collect_losses
         number = self._rounds_before + server_round

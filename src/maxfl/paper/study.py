@@ -41,7 +41,7 @@ STUDY_METRICS = ("gm_appeal", "gm_appeal_training", "test_accuracy", "preferred_
 Stage = Callable[[str], AbstractContextManager[Callable[[int, int], Progress]]]
 """Shows the progress of a stage by name."""
 Announce = Callable[[str], None] | None
-"""Told how a sweep is cut and what memory it will take."""
+"""Called with a line on how a sweep is cut and what memory it takes."""
 
 
 class Scale(NamedTuple):

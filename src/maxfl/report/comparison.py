@@ -28,7 +28,8 @@ class Standing(NamedTuple):
     Attributes:
         ranked: (method, its values), best first.
         seeds: Those counted; empty if the methods have none in common.
-        ahead: Whether the first is further ahead of the second than seeds differ.
+        ahead: Whether the first is further ahead of the second than seeds differ; with one seed,
+            that is not known, and False.
     """
 
     ranked: list[tuple[str, NDArray[np.float64]]]
@@ -54,7 +55,8 @@ def standing(source: Source, series: Mapping[Key, Series], case: str) -> Standin
     if len(ranked) < 2 or not common:
         return Standing(ranked, common, False)
     lead = ranked[0][1] - ranked[1][1]
-    return Standing(ranked, common, lead.mean() > (lead.std(ddof=1) if len(lead) > 1 else 0.0))
+    ahead = len(lead) > 1 and lead.mean() > lead.std(ddof=1)
+    return Standing(ranked, common, bool(ahead))
 
 
 class Pair(NamedTuple):

@@ -1,6 +1,10 @@
-"""What version 0.1 called settings, columns and metrics: old folders are still read."""
+"""What version 0.1 called settings, columns and metrics: old folders are still read.
+
+An experiment is finished by the version that began it.
+"""
 
 from collections.abc import Mapping
+from importlib.metadata import version
 from typing import Any
 
 SETTINGS = {
@@ -75,3 +79,17 @@ def rename_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings by dotted key, those of version 0.1 under their new names."""
     renamed = SETTINGS | FLOWER_SETTINGS | DESCRIPTIONS
     return {renamed.get(key, key): value for key, value in settings.items()}
+
+
+def writer(experiment: Mapping[str, Any]) -> str:
+    """Return the version that wrote an experiment.json; those of 0.1 do not always say so."""
+    first: Mapping[str, Any] = next(iter(experiment.get("groups", {}).values()), {})
+    return str(experiment.get("maxfl") or first.get("maxfl") or "0.1.0")
+
+
+def how_to_finish(experiment: Mapping[str, Any]) -> str:
+    """Say how an unfinished experiment is finished."""
+    wrote = writer(experiment)
+    if wrote == version("maxfl"):
+        return "add --resume to go on"
+    return f"written by maxfl {wrote}: finish it with that version"

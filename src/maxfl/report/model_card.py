@@ -133,14 +133,23 @@ def _clients(trace: Trace | None, settings: Mapping[str, Any]) -> list[str]:
     sizes = trace.train_samples[trace.seen]
     low, high = sizes.min(), sizes.max()
     each = f"{low}" if low == high else f"{low} to {high} (median {np.median(sizes):.0f})"
-    lines = [f"{seen} clients could participate in training, with {each} training samples each."]
+    lines = [f"{_count(seen)} could participate in training, with {each} training samples each."]
     if unseen:
-        lines.append(f"{unseen} more clients were held out of training, to see how it generalises.")
+        lines.append(f"Held out of training, to see how it generalises: {unseen} more.")
     if byzantine := int(trace.byzantine.sum()):
         attack = ", ".join(f"{k.removeprefix('attack.').replace('_', ' ')} {v}" for k, v
                            in settings.items() if k.startswith("attack.") and v)  # fmt: skip
-        lines.append(f"{byzantine} clients are Byzantine ({attack}); they count in no figure.")
+        lines.append(f"Byzantine, and counted in no figure: {_count(byzantine)} ({attack}).")
     return lines
+
+
+def _count(clients: int) -> str:
+    return f"{clients} client{'s' if clients != 1 else ''}"
+
+
+def _called(name: Any) -> str:
+    """Return what a client is called; one whose name is a number is a client with that number."""
+    return f"client {name}" if str(name).isdigit() else str(name)
 
 
 def _requirement(settings: Mapping[str, Any]) -> list[str]:
@@ -209,11 +218,11 @@ def _fails(trace: Trace, partition: Partition | None) -> list[str]:
     lines = []
     gap = trace.held_out_gap[-1]
     for name, group in _groups(trace):
-        unsatisfied = group & ~trace.satisfied[-1]
+        unsatisfied, total = group & ~trace.satisfied[-1], int(group.sum())
         if not unsatisfied.any():
-            lines.append(f"It meets the requirement of all {int(group.sum())} {name} clients.")
+            lines.append(f"It meets the requirement of {total} of {total} {name} clients.")
             continue
-        count, total = int(unsatisfied.sum()), int(group.sum())
+        count = int(unsatisfied.sum())
         lines.append(
             f"It does not meet the requirement of {count} of {total} {name} clients: their "
             f"held-out loss is above it (median gap {np.median(gap[unsatisfied]):.2f})."
@@ -224,7 +233,7 @@ def _fails(trace: Trace, partition: Partition | None) -> list[str]:
         lines += _marks(unsatisfied, group & ~unsatisfied, partition)
         order = np.argsort(-gap[unsatisfied], kind="stable")
         worst = np.flatnonzero(unsatisfied)[order][:MOST_NAMED]
-        named = ", ".join(f"{trace.name[k]} (gap {gap[k]:.2f})" for k in worst)
+        named = ", ".join(f"{_called(trace.name[k])} (gap {gap[k]:.2f})" for k in worst)
         lines.append(f"{'The worst off: ' if count > len(worst) else ''}{named}.")
     return lines
 
@@ -283,9 +292,9 @@ def _marks(unsatisfied: Any, satisfied: Any, partition: Partition | None) -> lis
     flipped = partition.flipped
     if (flipped & (unsatisfied | satisfied)).any():
         lines.append(
-            f"{int((flipped & unsatisfied).sum())} of them have labels that contradict the "
-            f"others'; of the {int(satisfied.sum())} satisfied clients, "
-            f"{int((flipped & satisfied).sum())}."
+            "Clients whose labels contradict the others': "
+            f"{int((flipped & unsatisfied).sum())} of {int(unsatisfied.sum())} unsatisfied, "
+            f"{int((flipped & satisfied).sum())} of {int(satisfied.sum())} satisfied."
         )
     if min(unsatisfied.sum(), satisfied.sum()) < LEAST_TELLING:
         return lines

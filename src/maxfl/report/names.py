@@ -33,11 +33,11 @@ def method_name(settings: Mapping[str, Any]) -> str:
 
 
 def label_of(settings: Mapping[str, Any], differing: Sequence[str]) -> str:
-    """Name the method and those of its settings that differ from the others', zeros apart."""
+    """Name the method and those of its settings that differ from the others'."""
     others = [
         f"{_words(key)} {settings[key]}"
         for key in differing
-        if key not in (NAME, *UNNAMED) and settings.get(key)
+        if key not in (NAME, *UNNAMED) and settings.get(key) is not None
     ]
     method = [method_name(settings)] if NAME in settings or not others else []
     return ", ".join([*method, *others])

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from maxfl.report.configurations import Configuration, Found, name_all
-from maxfl.report.legacy import COLUMNS, rename_settings
+from maxfl.report.legacy import COLUMNS, how_to_finish, rename_settings
 from maxfl.report.legacy import METRICS as METRIC_NAMES
 from maxfl.utils.dicts import flatten
 from maxfl.utils.errors import InputError
@@ -97,6 +97,15 @@ def _warnings(configuration: Configuration) -> list[str]:
     return [f"{who}: {warning['text']}." for warning in configuration.entry.get("warnings", [])]
 
 
+def has_results(folder: Path) -> bool:
+    """Return whether there is something to show in the folder of a run, a sweep or a study."""
+    return (
+        (folder / SUMMARY).is_file()
+        or (folder / STUDY).is_file()
+        or any((folder / "groups").glob(f"*/{SUMMARY}"))
+    )
+
+
 def _read_folder(folder: Path) -> _Folder:
     if not folder.is_dir():
         raise InputError(f"{folder} is no folder: name that of a run, a sweep or a study")
@@ -114,7 +123,7 @@ def _read_folder(folder: Path) -> _Folder:
         return _read_run(folder, experiment)
     raise InputError(
         f"{folder} holds an unfinished study, or something that has no clients: there is no "
-        f"{STUDY}. Finish it with --resume, or name its folder final/"
+        f"{STUDY} ({how_to_finish(experiment)}, or name its folder final/)"
     )
 
 
@@ -122,8 +131,8 @@ def _read_run(folder: Path, experiment: dict[str, Any]) -> _Folder:
     """Read a run folder, or the folder of one group of a sweep."""
     if not (folder / SUMMARY).is_file():
         raise InputError(
-            f"the run in {folder} is not finished: go on with --resume, or look at it with "
-            f"`maxfl watch {folder}`"
+            f"the run in {folder} is not finished ({how_to_finish(experiment)}); `maxfl watch "
+            f"{folder}` shows how far it is"
         )
     summary = read_mapping(folder / SUMMARY)
     refuse_damaged(folder, SUMMARY, summary)
@@ -179,8 +188,8 @@ def _read_sweep(folder: Path, experiment: dict[str, Any]) -> _Folder:
     total, finished = len(experiment["configurations"]), len(found)
     if not found:
         raise InputError(
-            f"no configuration of the sweep in {folder} is finished: go on with --resume, or look "
-            f"at it with `maxfl watch {folder}`"
+            f"no configuration of the sweep in {folder} is finished ({how_to_finish(experiment)}); "
+            f"`maxfl watch {folder}` shows how far it is"
         )
     left = f"{total - finished} of {total} configurations of {folder}"
     missing = [f"Not finished, and so not shown: {left}."] if finished < total else []

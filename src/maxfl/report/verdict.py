@@ -24,7 +24,7 @@ def verdicts(source: Source, series: Mapping[Key, Series]) -> list[str]:
 
 def _verdict(found: Standing, seeds: int) -> str:
     best, values = found.ranked[0]
-    shares = [f"{method} {_share(appeal)}" for method, appeal in found.ranked]
+    shares = [f"{method}: {_share(appeal)}" for method, appeal in found.ranked]
     on = f" (on the {len(found.seeds)} of {seeds} seeds that all have)"
     on = on if 0 < len(found.seeds) < seeds else ""
     if len(found.ranked) == 1:
@@ -33,6 +33,11 @@ def _verdict(found: Standing, seeds: int) -> str:
         return (
             "These methods never had the same clients, so none can be said to be ahead. Share of "
             f"clients whose requirement is met: {_listed(shares)}"
+        )
+    if len(found.seeds) == 1:
+        return (
+            "One seed allows no comparison: others may rank these methods otherwise. Share of "
+            f"clients whose requirement is met{on}: {_listed(shares)}"
         )
     if not found.ahead:
         return (

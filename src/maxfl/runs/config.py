@@ -85,7 +85,7 @@ class DataConfig(Section):
         "`eval_clients`, are as they were when it was written",
     )
     eval_clients: PositiveInt = Field(
-        1000, description="for disk: seen clients, and unseen ones, that judge the model"
+        1000, description="for disk: seen clients, and unseen ones, that evaluate the model"
     )
     partition: Literal[
         "dirichlet", "dirichlet-unequal", "clusters", "shards", "iid", "by-owner"
@@ -124,7 +124,7 @@ class DataConfig(Section):
         "test", description="validation: leave test data out, hold out 1/4 of the training data"
     )
     seed: NonNegativeInt | None = Field(
-        None, description="of the partition; by default the run's seed"
+        None, description="seed of the partition; by default the run's seed"
     )
 
     @model_validator(mode="after")
@@ -166,23 +166,23 @@ class ModelConfig(Section):
     hidden: Annotated[tuple[PositiveInt, ...], Field(strict=False)] = Field(
         (64, 30), description="units of the hidden layers"
     )
-    dropout: Fraction = Field(0.5, description="after the first hidden layer, in training")
+    dropout: Fraction = Field(0.5, description="dropout after the first hidden layer, in training")
     precision: Precision = Field(
         "platform",
-        description="of its matrix multiplications: JAX's default (TF32 on GPUs), in full, or "
-        "bfloat16",
+        description="precision of its matrix multiplications: JAX's default (TF32 on GPUs), in "
+        "full, or bfloat16",
     )
 
 
 class TrainingConfig(Section):
     """Rounds and steps."""
 
-    rounds: PositiveInt = Field(200, description="R")
-    cohort: PositiveInt = Field(5, description="m, clients sampled in a round")
-    local_steps: PositiveInt = Field(30, description="τ, SGD steps of a client in a round")
-    batch_size: PositiveInt = Field(32, description="b")
-    local_lr: PositiveFloat = Field(0.05, description="η_l")
-    server_lr: PositiveFloat = Field(1.0, description="η_g")
+    rounds: PositiveInt = Field(200, description="number of rounds R")
+    cohort: PositiveInt = Field(5, description="clients sampled in a round, m")
+    local_steps: PositiveInt = Field(30, description="SGD steps of a client in a round, τ")
+    batch_size: PositiveInt = Field(32, description="samples of a minibatch, b")
+    local_lr: PositiveFloat = Field(0.05, description="learning rate of the clients, η_l")
+    server_lr: PositiveFloat = Field(1.0, description="learning rate of the server, η_g")
     evaluate_every: PositiveInt = Field(5, description="rounds between two evaluations")
     checkpoint_every: PositiveInt = Field(
         20, description="about so many rounds between two checkpoints"
@@ -196,8 +196,10 @@ class RequirementConfig(Section):
         "solo", description="a multiple of the loss of a model trained alone, or one fixed loss"
     )
     steps: NonNegativeInt = Field(100, description="SGD steps of the solo models")
-    multiple: PositiveFloat = Field(1.0, description="for solo")
-    loss: NonNegativeFloat | None = Field(None, description="for fixed")
+    multiple: PositiveFloat = Field(1.0, description="for solo: what the loss is multiplied by")
+    loss: NonNegativeFloat | None = Field(
+        None, description="for fixed: the loss that all clients require"
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> "RequirementConfig":
@@ -207,7 +209,7 @@ class RequirementConfig(Section):
 
 
 class ParticipationConfig(Section):
-    """Who takes part."""
+    """Who participates."""
 
     rule: Literal["everyone", "opt-out", "decline"] = Field(
         "everyone", description="opt-out: before sampling; decline: when sampled"
@@ -270,7 +272,7 @@ class PersonalizationConfig(Section):
     finetune_steps: NonNegativeInt = Field(
         0,
         description="SGD steps by which clients fine-tune a model, in MaxFL's weights and in what "
-        "is measured as personal models; opting out still judges the model as received",
+        "is measured as personal models; opting out is still decided by the model as received",
     )
 
 
@@ -302,7 +304,7 @@ class AlgorithmConfig(BaseModel):
 class RunConfig(Section):
     """A whole run."""
 
-    seed: Annotated[int, Field(ge=0, lt=2**32)] = Field(0, description="of every draw")
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = Field(0, description="seed of every draw")
     data: DataConfig = DataConfig()
     model: ModelConfig = ModelConfig()
     training: TrainingConfig = TrainingConfig()

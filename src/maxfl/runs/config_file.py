@@ -22,6 +22,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file") from None
+    except IsADirectoryError:
+        raise InputError(f"{path} is a folder: name a TOML file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} can't be read: {error}") from error
     try:
@@ -101,7 +103,7 @@ def unused(config: RunConfig) -> list[str]:
     checks = (
         *attacks,
         *_data_checks(config.data),
-        ("attack", "fraction", idle, "nothing is said of what they do"),
+        ("attack", "fraction", idle, "no attack is configured"),
         ("attack", "collude", silent, "there is no noise to agree on"),
         ("server", "beta1", server.optimizer == "sgd", "the optimizer is sgd"),
         ("server", "beta2", not adaptive, f"the optimizer is {server.optimizer}"),
@@ -110,7 +112,7 @@ def unused(config: RunConfig) -> list[str]:
         ("server", "num_byzantine", server.aggregator != "krum", "the aggregator is not krum"),
         ("server", "num_selected", server.aggregator != "krum", "the aggregator is not krum"),
         ("requirement", "multiple", fixed, "the requirement is fixed"),
-        ("participation", "start_round", everyone, "everyone takes part"),
+        ("participation", "start_round", everyone, "everyone participates"),
         (
             "participation",
             "max_candidates",
@@ -147,7 +149,7 @@ def _data_checks(data: DataConfig) -> list[tuple[str, str, bool, str]]:
         ("data", "synthetic_alpha", source != "synthetic", "the data are not synthetic"),
         ("data", "synthetic_beta", source != "synthetic", "the data are not synthetic"),
         ("data", "synthetic_samples", source != "synthetic", "the data are not synthetic"),
-        ("data", "eval_clients", True, "all clients are in memory, and judge the model"),
+        ("data", "eval_clients", True, "all clients are in memory, and evaluate the model"),
     ]
 
 
@@ -170,7 +172,8 @@ def validate(raw: dict[str, Any], where: str) -> RunConfig:
         return RunConfig.model_validate(raw)
     except ValidationError as error:
         lines = [f"  {_explain(e)}" for e in error.errors()]
-        raise InputError(f"{where} has {len(lines)} mistake(s):\n" + "\n".join(lines)) from None
+        mistakes = f"{len(lines)} mistake{'s' if len(lines) > 1 else ''}"
+        raise InputError(f"{where} has {mistakes}:\n" + "\n".join(lines)) from None
 
 
 def _explain(error: Any) -> str:

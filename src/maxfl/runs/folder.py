@@ -28,8 +28,9 @@ import jax
 
 from maxfl.distributed.processes import group, is_leader, on_leader
 from maxfl.engine.trainer import Progress
+from maxfl.report.legacy import writer
 from maxfl.report.model_card import cards
-from maxfl.report.source import read
+from maxfl.report.source import has_results, read
 from maxfl.runs.checkpoint import Checkpoint
 from maxfl.runs.progress import ProgressFile
 from maxfl.utils.dicts import differences, written_first
@@ -103,6 +104,8 @@ class RunFolder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self.path, os.O_RDONLY)
+        except FileExistsError:
+            raise InputError(f"{self.path} is a file: name a new folder (--out)") from None
         except OSError as error:
             raise InputError(f"can't use {self.path} as a folder: {error.strerror}") from error
         try:
@@ -156,12 +159,13 @@ def _refuse_another(folder: Path, there: dict[str, Any], here: dict[str, Any]) -
     changed = differences(there, {**here, **noted})
     if not changed:
         return
-    wrote, reads = _writer(there), version("maxfl")
+    wrote, reads = writer(there), version("maxfl")
     if wrote != reads:
+        more = f". `maxfl report {folder}` shows what is finished there"
         raise InputError(
             f"the folder {folder} was written by maxfl {wrote}, and this is {reads}: choose "
-            f"another folder (--out), or go on with that version; nothing was changed. `maxfl "
-            f"report {folder}` shows what is finished there"
+            f"another folder (--out), or go on with that version; nothing was changed"
+            f"{more if has_results(folder) else ''}"
         )
     kinds = {"federation": "a single run", "study": "a study"}
     kind = next((word for key, word in kinds.items() if key in there), "a sweep")
@@ -170,13 +174,6 @@ def _refuse_another(folder: Path, there: dict[str, Any], here: dict[str, Any]) -
         + "; ".join(written_first(changed)[:5])
         + ". Choose another folder (--out); nothing was changed."
     )
-
-
-def _writer(description: dict[str, Any]) -> str:
-    """Return the version that wrote a description; those of 0.1 do not always say so."""
-    groups = description.get("groups", {})
-    first: dict[str, Any] = next(iter(groups.values()), {})
-    return str(description.get("maxfl") or first.get("maxfl") or "0.1.0")
 
 
 def _lock(descriptor: int, folder: Path) -> None:

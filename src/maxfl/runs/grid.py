@@ -89,7 +89,9 @@ def _axes(table: dict[str, Any], where: str) -> dict[str, list[Any]]:
             f"training.local_lr = [0.1, 0.05], or use --over"
         )
     for key, choices in axes.items():
-        if not isinstance(choices, list) or not choices:
+        if choices == []:
+            raise InputError(f"{where}: sweep.{key} is an empty list; give it at least one value")
+        if not isinstance(choices, list):
             raise InputError(
                 f"{where}: sweep.{key} = {choices!r}; expected a list of values, words in quotes, "
                 f'as ["maxfl", "fedavg"]'

@@ -1,4 +1,4 @@
-"""A run in progress, told to whoever looks: one small file, written anew after every block.
+"""A run in progress, for whoever looks: one small file, written anew after every block.
 
 progress.json is there while a run is at work (or was killed); a finished run has none.
 """

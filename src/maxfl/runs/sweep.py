@@ -50,8 +50,8 @@ def run_sweep(
         folder: A new or empty folder; with ``resume``, one that this very sweep was started in.
         resume: Take up an unfinished sweep.
         progress: ``progress(group, groups)`` gives the progress callback of each group.
-        announce: Told how the work is cut and what memory it will take.
-        trackers: Told all metrics.
+        announce: Called with a line on how the work is cut and what memory it takes.
+        trackers: What all metrics are sent to.
         max_parallel: Most configurations or clients vectorised on a device.
     """
     groups = group(grid.configs)

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from maxfl.report.legacy import how_to_finish, rename_settings
 from maxfl.report.names import label_of
 from maxfl.runs.progress import PROGRESS, ProgressState, read_progress
 from maxfl.utils.errors import InputError
@@ -33,6 +34,7 @@ class Status(NamedTuple):
         rows: What was measured last: (label, metrics), of the seen clients.
         trail: Metrics over rounds of the run at work: means over its configurations.
         warnings: What goes wrong without an error.
+        how_to_finish: What to do if it stopped.
     """
 
     stage: str
@@ -46,6 +48,7 @@ class Status(NamedTuple):
     rows: list[tuple[str, dict[str, float | None]]]
     trail: dict[str, list[float | None]]
     warnings: list[str]
+    how_to_finish: str = ""
 
 
 def read_status(folder: Path) -> Status:
@@ -57,9 +60,10 @@ def read_status(folder: Path) -> Status:
     experiment = read_mapping(folder / EXPERIMENT)
     with explain_damage(f"a file in {folder}"):
         if "federation" in experiment:
-            return _run(folder)
+            return _run(folder)._replace(how_to_finish=how_to_finish(experiment))
         if "groups" in experiment:
-            return _sweep(folder, len(experiment["groups"]))
+            status = _sweep(folder, len(experiment["groups"]))
+            return status._replace(how_to_finish=how_to_finish(experiment))
         if "study" in experiment:
             return _study(folder)
         raise KeyError("federation, groups or study")
@@ -174,7 +178,8 @@ def _pace(places: list[Path], done: float, total: float) -> float | None:
 def _label(values: dict[str, Any]) -> str:
     if "method" in values:  # of a study
         return f"{values['method']}, {values['part']}, seed {values['seed']}"
-    return label_of(values, list(values)) if values else "the run"
+    settings = rename_settings(values)
+    return label_of(settings, list(settings)) if settings else "the run"
 
 
 def _final(entry: dict[str, Any]) -> dict[str, float | None]:

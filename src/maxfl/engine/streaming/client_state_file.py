@@ -41,7 +41,7 @@ class ClientStateFile:
     Args:
         path: The file; made if it is not there.
         like: What one client keeps; shapes and types.
-        clients: M, the number of clients that can take part.
+        clients: M, the number of clients that can participate.
     """
 
     def __init__(self, path: Path, like: Pytree, clients: int) -> None:

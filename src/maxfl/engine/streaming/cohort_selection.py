@@ -65,7 +65,7 @@ class CohortSelection:
             losses, wants = np.append(losses, found[0]), np.append(wants, found[1])
         honest = ~session.is_byzantine[0, order[: len(losses)]]
         counts = int(honest.sum()), int((wants & honest).sum())
-        # The willing ones in their order, then others, which take no part.
+        # The willing ones in their order, then others, which do not participate.
         best = np.argsort(~wants, kind="stable")[:size]
         cohort = first
         if not np.array_equal(best, np.arange(size)):
@@ -78,7 +78,7 @@ class CohortSelection:
         honest = ~session.is_byzantine[0, client_ids]
         participated = int((np.asarray(trained.participated[0]) & honest).sum())
         responded, willing = selected.responded, selected.willing
-        if responded is None:  # who is there when sampled says so by taking part
+        if responded is None:  # who is there when sampled says so by participating
             hparams = jax.tree.map(lambda a: a[0], session.hparams.participation)
             replied = _responds(session.hparams.seed[0], round_, hparams, client_ids)
             responded, willing = int((np.asarray(replied) & honest).sum()), participated

@@ -1,4 +1,4 @@
-"""Evaluation clients of a federation on disk: drawn once, in memory, they judge the model."""
+"""Evaluation clients of a federation on disk: drawn once, in memory, they evaluate the model."""
 
 from typing import Any
 

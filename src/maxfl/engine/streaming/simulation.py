@@ -1,7 +1,7 @@
 """Train a federation whose data stay on disk: a cohort at a time is in memory.
 
 The next cohort is read while the last one trains; client states are in a file beside it; the model
-is judged by evaluation clients whose data are in memory.
+is evaluated by clients whose data are in memory.
 """
 
 import tempfile
@@ -60,7 +60,7 @@ from maxfl.utils.disk_space import explain_disk_full
 from maxfl.utils.errors import check_count
 
 EVAL_CLIENTS = 1000
-"""Clients of each kind, seen and unseen, that judge the model, if there are as many."""
+"""Clients of each kind, seen and unseen, that evaluate the model, if there are as many."""
 STATE_FILE = "client-states.bin"
 ROOM = "give stream() a folder on a larger disk, or lower training.rounds or training.cohort"
 TO_LOWER = (
@@ -73,7 +73,7 @@ class StreamedRun(NamedTuple):
     """What happened.
 
     Attributes:
-        eval_clients: Ids of the clients that judged the model, int[P]; the history is theirs.
+        eval_clients: Ids of the clients that evaluated the model, int[P]; the history is theirs.
         history: As of a simulation, of the evaluation clients; its ``counts`` are of all clients.
         cohorts: Of each round, by client id, [1, R, m] each.
     """
@@ -145,7 +145,7 @@ class StreamingSimulation:
         model: What is trained.
         algorithm: The method.
         training: Rounds, steps and rates.
-        eval_clients: Seen clients, and unseen ones, that judge the model; drawn once.
+        eval_clients: Seen clients, and unseen ones, that evaluate the model; drawn once.
         max_candidates: For opt-out: most clients that are shown the model in a round, until enough
             are willing. With as many as there are, the rule is that of a simulation.
         devices: By default all of JAX's.
@@ -196,7 +196,7 @@ class StreamingSimulation:
 
     @cached_property
     def resources(self) -> Resources:
-        """What the run takes: in its folder two states, and rows of all that take part.
+        """What the run takes: in its folder two states, and rows of all that participate.
 
         If all that are sampled do, M (1 − (1 − m/M)^R) clients have a row in the end, and those of
         a block have two.

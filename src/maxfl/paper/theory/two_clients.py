@@ -73,8 +73,8 @@ def mean_estimation(variance: float = 1.0, draws: int = 10_000, seed: int = 0) -
 
     return Finding(
         "mean-estimation",
-        f"At γ_G² = 20 FedAvg's model satisfies {curves['FedAvg'][-1]:.1%} of the clients and "
-        f"MaxFL's {curves[SIGMOID.name][-1]:.1%}.",
+        f"At γ_G² = 20 FedAvg's model satisfies {100 * curves['FedAvg'][-1]:.1f} % of the clients "
+        f"and MaxFL's {100 * curves[SIGMOID.name][-1]:.1f} %.",
         ("γ_G²", *named, "FedAvg at most", "MaxFL at least"),
         [
             (f"{POINTS[i]:g}", *(f"{curves[n][i]:.3f}" for n in named.values()),
@@ -121,8 +121,8 @@ def surrogates(variance: float = 1.0, draws: int = 10_000, seed: int = 0) -> Fin
     return Finding(
         "surrogates",
         f"{', '.join(convex)} differ from FedAvg by at most {worst:.3f} anywhere; the sigmoid, "
-        f"which is not convex, keeps {curves[SIGMOID.name][-1]:.1%} where they keep "
-        f"{curves['FedAvg'][-1]:.1%}.",
+        f"which is not convex, keeps {100 * curves[SIGMOID.name][-1]:.1f} % where they keep "
+        f"{100 * curves['FedAvg'][-1]:.1f} %.",
         ("γ_G²", *curves),
         [(f"{POINTS[i]:g}", *(f"{v[i]:.3f}" for v in curves.values())) for i in TABLE_POINTS],
         {"heterogeneity": list(POINTS), **{name: list(v) for name, v in curves.items()}},

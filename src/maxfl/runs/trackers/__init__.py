@@ -1,6 +1,6 @@
 """The same metrics to other people's tools: one small adapter each, off by default.
 
-A tracker is opened for every run folder and told every configuration's metrics at every evaluated
+A tracker is opened for every run folder and given every configuration's metrics at every evaluated
 round, named as in metrics.parquet: ``seen/gm_appeal``, ``unseen/personal/test_accuracy``.
 """
 

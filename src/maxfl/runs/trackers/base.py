@@ -17,7 +17,7 @@ from maxfl.utils.files import write_whole
 
 
 class Configuration(NamedTuple):
-    """What a tracker is told before the first round.
+    """What a tracker receives before the first round.
 
     Attributes:
         folder: The run's.
@@ -62,7 +62,7 @@ OpenTracker = Callable[[Configuration], Tracker]
 
 
 def configurations_of(folder: Path, labels: Labels) -> list[Configuration]:
-    """Return what trackers are told of each configuration."""
+    """Return what trackers receive of each configuration."""
     config = labels.config
     settings = config if isinstance(config, list) else [config or {}] * len(labels.indices)
     return [
@@ -75,7 +75,7 @@ class TrackerDispatch:
     """The trackers of a run, opened while it is at work; the run goes on without one that fails.
 
     Attributes:
-        progress: The run's progress file, which is told the same.
+        progress: The run's progress file, which receives the same.
     """
 
     def __init__(

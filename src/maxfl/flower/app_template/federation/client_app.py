@@ -1,4 +1,4 @@
-"""A client: trains on its data, and takes part while the model is better than its solo model."""
+"""A client: trains on its data, and participates while the model is better than its solo model."""
 
 from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
@@ -44,7 +44,7 @@ def train(message: Message, context: Context) -> Message:
 
 @app.evaluate()
 def evaluate(message: Message, context: Context) -> Message:
-    """Measure the model on data kept from training."""
+    """Measure the model on held-out data."""
     data = data_of(context)["test"]
     accuracy = task.accuracy(model_of(message), data)
     metrics = MetricRecord({"num-examples": len(data.y), "accuracy": accuracy})

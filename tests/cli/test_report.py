@@ -1,0 +1,46 @@
+"""``maxfl watch``: what it shows, until the run ends."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import typer
+
+from maxfl.cli.report import watch_command
+from maxfl.runs.progress import PROGRESS
+from support.made_runs import started
+
+
+def test_the_command_shows_panels_and_touches_nothing(tmp_path, capsys):
+    started(tmp_path / "run")
+    before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")}
+    with pytest.raises(typer.Exit) as ended:
+        watch_command(tmp_path / "run", every=1, once=True)
+    assert ended.value.exit_code == 0
+    output = capsys.readouterr().out
+    assert "4 of 10 rounds" in output
+    assert "GM-Appeal" in output
+    assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")} == before
+
+
+@pytest.mark.slow
+def test_watching_a_real_run_until_it_ends(tmp_path, capsys):
+    code = (
+        "import conftest, maxfl, sys\n"
+        "from support.resumable import simulation\n"
+        "maxfl.run(simulation({'rounds': 399}), sys.argv[1])\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    run = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "run")], env=env)
+    try:
+        deadline = time.monotonic() + 90
+        while not (tmp_path / "run" / PROGRESS).exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        watch_command(tmp_path / "run", every=0.2)
+        assert run.wait(60) == 0
+    finally:
+        run.kill()
+    assert "Finished. Look at it: maxfl report" in capsys.readouterr().out
