@@ -10,7 +10,7 @@ pytest.importorskip("flwr", reason="Flower not installed")
 from flwr.app import ConfigRecord, Error, Message
 from flwr.serverapp.strategy import FedAvg
 
-from maxfl.core import appeal
+from maxfl.core import aggregators, appeal
 from maxfl.flower import MaxFL, keys
 from support.flower_nodes import START, Nodes, arrays, make_app, train
 
@@ -87,10 +87,21 @@ def test_a_byzantine_client_does_not_end_the_observing(forged):
 
 def test_a_step_that_is_not_finite_is_not_taken():
     apps = [make_app(1.0, 2.0, sign * 1e38) for sign in (1, 1, 1)]
-    strategy = MaxFL(max_update_norm=1e39, server_lr=1e3)
+    strategy = MaxFL(max_update_norm=3e38, server_lr=1e3)
     ((model, metrics),) = train(strategy, Nodes(*apps))
     np.testing.assert_array_equal(model["w"], START["w"])
     assert metrics["participated"] == 3
+
+
+def test_krum_with_too_few_replies_leaves_the_model_as_it_was(caplog):
+    """f = 1 wants five replies: of four, one that lies could be the one that is taken."""
+    apps = [make_app(1.0, 2.0, update) for update in (0.1, 0.1, 0.1, 50.0, 0.1)]
+    strategy = MaxFL(aggregator=aggregators.krum(1))
+    ((model, _),) = train(strategy, Nodes(*apps[:4]))
+    np.testing.assert_array_equal(model["w"], START["w"])
+    assert "4 good replies, and Krum needs more than 4: the model stays as it was" in caplog.text
+    ((model, _),) = train(strategy, Nodes(*apps))
+    assert (model["w"] != START["w"]).any()
 
 
 def test_what_apps_tell_of_their_training_is_averaged():
