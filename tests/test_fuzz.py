@@ -45,6 +45,10 @@ OTHERS = [
 ]  # fmt: skip
 
 
+HPARAMS = ("temperature", "epsilon", "q", "mu", "start", "rounds", "cooling", "lam", "step_size")
+"""Of some method or other."""
+
+
 class TrainingReached(Exception):  # noqa: N818 (no error)
     """Training would begin here."""
 
@@ -63,7 +67,7 @@ def keys():
                 yield f"{name}.{key}", choices
 
 
-KEYS = dict(keys())
+KEYS = {**dict(keys()), **{f"algorithm.{name}": [] for name in HPARAMS}}
 
 
 def misspell(rng, word):
@@ -132,7 +136,11 @@ def test_random_settings(tmp_path, command, monkeypatch):
         before = content(out)
         monkeypatch.setattr(run_module, "_train", train if accepted < TRAINED else stop)
         arguments = [word for setting in settings for word in ("--set", setting)]
-        code, printed = command("run", config, "--out", out, *arguments)
+        if rng.random() < 0.15:
+            swept = f"{rng.choice(list(KEYS))}=[{rng.choice(NUMBERS)}, {rng.choice(NUMBERS)}]"
+            arguments = ["--over", rng.choice([swept, *settings]), *arguments]
+        verb = "sweep" if "--over" in arguments else "run"
+        code, printed = command(verb, config, "--out", out, *arguments)
         assert_one_sentence(code, printed, (number, settings))
         if code == 2:
             refused += 1
@@ -199,7 +207,7 @@ def test_damaged_files(folders, tmp_path, command):
         shutil.copytree(folders / kind, folder)
         path = rng.choice(sorted(p for p in folder.rglob("*") if p.is_file()))
         path.write_bytes(damage(rng, path.read_bytes()))
-        what = (number, kind, path.name, rng.getstate()[1][0])
+        what = (number, kind, path.name)
         name, *options = rng.choice(COMMANDS[kind])
         if name == "disk":
             settings = ["data.source=disk", f"data.folder={folder}", "data.eval_clients=2"]

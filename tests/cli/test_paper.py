@@ -42,7 +42,7 @@ def test_reference_runs_are_shown_beside_the_papers(tmp_path, monkeypatch):
     [
         (("run", "tab:nothing"), "NAME tab:nothing: there is no such name"),
         (("show", "nothing"), "there is no such name; maxfl paper list shows all"),
-        (("run", "fig:men"), "NAME fig:men: there is no such name; did you mean fig:mean?"),
+        (("run", "fig:men"), "NAME fig:men: there is no such name. Did you mean 'fig:mean'"),
         (
             ("show", "fig:mean"),
             "has no reference run: maxfl paper run fig:mean",

@@ -67,6 +67,15 @@ def test_krum_decides_from_more_than_2f_2_replies(replies, decides):
     assert bool((total.update["w"] != 0).any()) is decides
 
 
+def test_krum_does_not_follow_an_update_whose_distance_overflows():
+    """3e37 is a float32, its square is not: an infinite distance is no short one."""
+    honest = np.array([[1.0, 2], [1.1, 2], [1, 2.1], [0.9, 2]])
+    for huge in (3e37, 1e20):
+        updates = np.vstack([honest, [[huge, -huge]]])
+        chosen = robust_mean(KRUM, updates, np.ones(5), num_byzantine=1)
+        assert np.abs(chosen - [1, 2]).max() < 0.2
+
+
 def test_rules_by_hand():
     updates = np.array([[1.0, 1], [2, 2], [3, 3], [100, -100]])
     even = np.ones(4)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import maxfl
-from maxfl.engine.diagnosis import STILL, Diagnosis
+from maxfl.engine.diagnosis import NEGLIGIBLE, Diagnosis
 from maxfl.engine.state import Block, CohortRecord, ModelStep
 from support.small import SMALL, TRAINING, simulate, simulation
 
@@ -37,6 +37,7 @@ def test_a_model_that_diverges_is_named_with_its_round():
     words = " ".join(str(w.message) for w in told)
     assert "losses are not finite from round 1 on: training diverged; lower" in words
     assert f"{SMALL.clients} of {SMALL.clients} clients train a solo model that is worse" in words
+    assert "stood still" not in words
     assert history.failed().all()
 
 
@@ -84,7 +85,7 @@ def test_stretches_by_hand():
     nobody = np.zeros((1, SMALL.clients), bool)
     losses = np.ones((1, SMALL.clients))
     diagnosis = Diagnosis(session, SMALL, nobody, losses, losses)
-    assert diagnosis.follow(made_block(6, 0.9 * STILL, 1e-9)) == []
+    assert diagnosis.follow(made_block(6, 0.9 * NEGLIGIBLE, 1e-9)) == []
     assert diagnosis.follow(made_block(12, 0.0, 0.0, participated=False)) == []
     assert diagnosis.follow(made_block(18, 0.0, 1e-8)) == [
         "no client had a weight above 1e-08 in rounds 1 to 18, so that the model stood still: the "

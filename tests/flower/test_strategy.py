@@ -13,6 +13,7 @@ from flwr.serverapp.strategy import FedAvg
 from maxfl.core import aggregators, appeal
 from maxfl.flower import MaxFL, keys
 from maxfl.flower import strategy as strategy_module
+from maxfl.flower.round_log import format_round
 from support.flower_nodes import START, Nodes, arrays, make_app, train
 
 pytestmark = [pytest.mark.extras, pytest.mark.usefixtures("flower_identity")]
@@ -102,7 +103,9 @@ def test_krum_with_too_few_replies_leaves_the_model_as_it_was(monkeypatch):
     strategy = MaxFL(aggregator=aggregators.krum(1))
     ((model, _),) = train(strategy, Nodes(*apps[:4]))
     np.testing.assert_array_equal(model["w"], START["w"])
-    assert "4 good replies, and Krum needs more than 4: the model stays as it was" in said
+    assert "4 replies with a weight, and Krum needs more than 4: the model stays as it was" in said
+    assert strategy.rounds[-1].no_step == "4 replies with a weight, and Krum needs more than 4"
+    assert "the model stayed as it was: 4 replies" in format_round(strategy.rounds[-1])[-1]
     ((model, _),) = train(strategy, Nodes(*apps))
     assert (model["w"] != START["w"]).any()
 

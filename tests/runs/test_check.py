@@ -45,7 +45,7 @@ def test_every_flipped_bit_is_found(finished, name):
             path.write_bytes(flip(content, rng.randrange(8 * len(content))))
             assert damage_in(finished), "a flipped bit"
         path.unlink()
-        assert damage_in(finished) or name in ("experiment.json", "summary.json")
+        assert damage_in(finished) or name == "experiment.json", "without one, it is of version 0.1"
     finally:
         path.write_bytes(content)
 
@@ -69,7 +69,11 @@ def test_a_checkpoint_is_checked_too(tmp_path):
     assert (found.what, found.damage) == ("not finished, 3 blocks saved", [])
     block = folder / "checkpoint/block-00001"
     block.write_bytes(flip(block.read_bytes(), 5000))
-    assert "block-00001 is damaged" in damage_in(folder)[0]
+    assert damage_in(folder) == [
+        f"the checkpoint in {folder}/checkpoint can't be resumed: its file block-00001 is damaged: "
+        f"the digest does not match. Nothing was changed. Delete {folder}/checkpoint to start "
+        f"anew, or restore it from a copy."
+    ]
 
 
 def test_the_description_of_an_unfinished_run_is_checked(tmp_path):
@@ -92,7 +96,25 @@ def test_a_federation_on_disk_is_checked_with_its_features(tmp_path):
 def test_other_files_end_in_a_sentence(tmp_path, name, content):
     (tmp_path / name).write_text(content)
     with contextlib.suppress(maxfl.InputError):
-        damage_in(tmp_path)
+        (found,) = check(tmp_path)
+        assert found.damage or found.unknown, "never whole"
+
+
+def test_reports_do_without_the_model(finished, tmp_path):
+    model = finished / "model.safetensors"
+    content = model.read_bytes()
+    try:
+        model.unlink()
+        write_report([finished], tmp_path / "report", figures=False)
+        assert damage_in(finished) == [f"{model} is gone"]
+    finally:
+        model.write_bytes(content)
+
+
+def test_a_federation_that_was_not_written_to_its_end_is_not_whole(tmp_path):
+    folder = write_clients(tmp_path / "clients")
+    (folder / ".federation.unfinished").touch()
+    assert damage_in(folder) == [f"the federation in {folder} was not written to its end"]
 
 
 def test_folders_that_hold_nothing_are_refused(tmp_path):

@@ -170,18 +170,30 @@ def test_a_whole_number_is_the_same_setting_as_its_float(tmp_path):
 
 
 def test_a_checkpoint_may_lie_behind_a_link_and_nothing_else_there_is_touched(tmp_path, whole):
+    """The link is there before the run, and its target not yet; others' names are like ours."""
     scratch, folder = tmp_path / "scratch", tmp_path / "run"
-    scratch.mkdir()
-    (scratch / "thesis.tex").write_text("keep me")
     folder.mkdir()
-    cut_off(tmp_path / "other", blocks=1)
-    (tmp_path / "other/experiment.json").rename(folder / "experiment.json")
     (folder / "checkpoint").symlink_to(scratch)
+    with pytest.raises(KeyboardInterrupt):
+        run(simulation(), folder, progress=stop_after(2))
+    mine = ["thesis.tex", ".prepared", "block-00099", "state-00077", "client-states.bin"]
+    for name in mine:
+        (scratch / name).write_text("keep me")
+    (scratch / "block-00098").mkdir()
     run(simulation(), folder, resume=True)
     assert results(folder) == whole
-    assert [path.name for path in scratch.iterdir()] == ["thesis.tex"]
-    assert (scratch / "thesis.tex").read_text() == "keep me"
+    assert sorted(path.name for path in scratch.iterdir()) == sorted([*mine, "block-00098"])
+    assert all((scratch / name).read_text() == "keep me" for name in mine)
     assert (folder / "checkpoint").is_symlink()
+
+
+def test_the_checkpoint_of_another_run_behind_the_same_link_is_not_touched(tmp_path, folder):
+    """A finished run, resumed, cleans up; not what is somebody else's."""
+    run(simulation({"rounds": 3}), tmp_path / "finished")
+    (tmp_path / "finished/checkpoint").symlink_to(folder / "checkpoint")
+    before = sorted(path.name for path in (folder / "checkpoint").iterdir())
+    run(simulation({"rounds": 3}), tmp_path / "finished", resume=True)
+    assert sorted(path.name for path in (folder / "checkpoint").iterdir()) == before
 
 
 def test_files_of_others_in_a_checkpoint_stay(folder):

@@ -19,6 +19,7 @@ from support.small import TRAINING, simulation
         (-1e-40, {}, "where that is 0"),
         (1e300, {}, r"t = 1e\+300: .* where that is infinite; expected at most 3.4e\+38"),
         ([1.0, 1e39], {}, r"t = 1e\+39: .* infinite"),
+        (1 - 1e-9, {"least": 0, "below": 1}, "where that is 1$"),
         (np.nan, {}, "expected a finite number"),
         (2**31, {"whole": True}, "expected a whole number at most 2147483647"),
         (0.5, {"whole": True}, "expected a whole number"),

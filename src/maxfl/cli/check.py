@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from maxfl.cli.signals import interruptible
 from maxfl.cli.terminal import console
 
 app = typer.Typer()
@@ -30,14 +31,14 @@ def check_command(
 
     is_damaged = False
     for folder in folders:
-        with console.status(f"Reading {folder}") as status:
+        with interruptible(), console.status(f"Reading {folder}") as status:
             checked = list(check(folder, lambda name: status.update(f"Reading {name}")))
         for found in checked:
             is_damaged = is_damaged or bool(found.damage)
             for line in found.damage:
                 console.print(f"Damaged: {line}", style="red", markup=False, soft_wrap=True)
             if not found.damage:
-                state = "can't be told: its files have no digests" if found.unknown else "whole"
+                state = "no digests to compare" if found.unknown else "whole"
                 line = f"{found.folder}: {found.what}; {state}"
                 console.print(line, markup=False, highlight=False, soft_wrap=True)
     raise typer.Exit(int(is_damaged))

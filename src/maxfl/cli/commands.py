@@ -10,6 +10,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
+from maxfl.cli.signals import Interrupted
+
 
 class Subcommand(NamedTuple):
     """Where a command is, and what the list of commands says of it.
@@ -50,7 +52,10 @@ class CommandGroup(TyperGroup):
 
 
 class LazyGroup(CommandGroup):
-    """A group that imports a command when it is called; to be listed, it need not be there."""
+    """A group that imports a command when it is called; to be listed, it need not be there.
+
+    Whatever a signal cuts off, and does not say so itself, ends in a word.
+    """
 
     subcommands: ClassVar[Mapping[str, Subcommand]] = {}
 
@@ -58,6 +63,14 @@ class LazyGroup(CommandGroup):
         super().__init__(**options)
         for name, subcommand in self.subcommands.items():
             self.add_command(TyperCommand(name, help=subcommand.help))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that is called."""
+        try:
+            return super().invoke(ctx)
+        except Interrupted as end:
+            click.echo(f"{end}.", err=True)
+            raise typer.Exit(end.exit_code) from None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

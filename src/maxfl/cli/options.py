@@ -1,14 +1,13 @@
 """Options that several commands share, and what is said about them."""
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from maxfl.cli.terminal import errors
-from maxfl.utils.errors import InputError
+from maxfl.utils.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from maxfl.runs.config import RunConfig
@@ -38,9 +37,8 @@ def check_name(given: str, known: Iterable[str], where: str) -> None:
     """Refuse a NAME that is not known: say which is near, or what command lists all."""
     if given in (names := list(known)):
         return
-    near = get_close_matches(given, names, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"{where} shows all"
-    raise InputError(f"NAME {given}: there is no such name; {hint}")
+    hint = did_you_mean(given, names) or f"; {where} shows all"
+    raise InputError(f"NAME {given}: there is no such name{hint}")
 
 
 def check_folder(path: Path, option: str = "--out") -> None:

@@ -105,8 +105,10 @@ def _panel(folder: Path, status: "Status") -> Panel:
             parts.append(f"{name:<10}{_spark(values)} {_format(metric, values[-1])}")
     if status.rows:
         parts.append(_rows(status))
-    for text in dict.fromkeys(status.warnings[:MOST_WARNINGS]):
-        parts.append(f"[yellow]{escape(text)}[/]")
+    warnings = list(dict.fromkeys(status.warnings))
+    parts += [f"[yellow]{escape(text)}[/]" for text in warnings[:MOST_WARNINGS]]
+    if (left := len(warnings) - MOST_WARNINGS) > 0:
+        parts.append(f"[yellow]and {left} more warnings[/]")
     return Panel(Group(*parts), title=escape(str(folder)), title_align="left", width=78)
 
 

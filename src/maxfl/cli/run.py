@@ -111,7 +111,7 @@ def run_command(
         with raise_together():
             raw, where, _ = read_settings(config, setting)
             if "sweep" in raw:
-                expand(raw, where)  # so that wrong keys show first
+                expand(raw, where, force=True)  # so that wrong keys show first
                 raise InputError(f"{config} has a table [sweep]: use maxfl sweep")
             checked = validate(raw, where)
             note_unused([checked])

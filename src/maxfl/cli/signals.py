@@ -11,7 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
-WORDS = {signal.SIGINT: "Interrupted", signal.SIGTERM: "Terminated", signal.SIGHUP: "Hung up"}
+WORDS = {
+    signal.SIGINT: "Interrupted",
+    signal.SIGTERM: "Terminated",
+    signal.SIGHUP: "Terminal closed",
+}
 AGAIN = 0.05
 """Seconds after which a signal is sent again that came where Python can't raise."""
 

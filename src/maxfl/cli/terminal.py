@@ -117,9 +117,12 @@ def progress_bar(what: str) -> Iterator[ProgressBar]:
         MofNCompleteColumn(),
         TimeRemainingColumn(compact=True, elapsed_when_finished=True),
     )
-    with Progress(
-        *columns, console=errors, transient=True, disable=not errors.is_terminal
-    ) as progress:
+    with (
+        interruptible(),  # or a bar that is cut off would leave the terminal without its cursor
+        Progress(
+            *columns, console=errors, transient=True, disable=not errors.is_terminal
+        ) as progress,
+    ):
         yield ProgressBar(progress, what)
 
 
@@ -152,7 +155,10 @@ def download_bar() -> "Iterator[Report]":
         TransferSpeedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=errors, disable=not errors.is_terminal) as progress:
+    with (
+        interruptible(),
+        Progress(*columns, console=errors, disable=not errors.is_terminal) as progress,
+    ):
         tasks: dict[str, TaskID] = {}
         last_line = time.monotonic()
 

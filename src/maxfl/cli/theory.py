@@ -36,8 +36,8 @@ def _variance(given: float) -> float:
 def _temperatures(given: list[float]) -> list[float]:
     """Refuse a temperature that is not above 0, or given twice."""
     check_number("--temperature", given, above=0)
-    if len(set(given)) < len(given):
-        raise InputError(f"--temperature {given[-1]:g}: give each temperature once")
+    if twice := [value for value in given if given.count(value) > 1]:
+        raise InputError(f"--temperature {twice[0]:g}: give each temperature once")
     return given
 
 

@@ -159,8 +159,8 @@ def _closest(hparams: AggregatorHParams, updates: Pytree, present: Array) -> Arr
     distances = jax.lax.map(lambda row: ((rows - row) ** 2).sum(1), rows)
     others = present & ~jnp.eye(len(present), dtype=bool)
     near = jnp.sort(jnp.where(others, distances, jnp.inf), axis=1)
-    count = jnp.maximum(present.sum() - hparams.num_byzantine - 2, 1)
-    counted = (jnp.arange(len(present)) < count) & jnp.isfinite(near)
+    # Distances that overflow are infinite, and so is the score of whoever is that far away.
+    counted = jnp.arange(len(present)) < present.sum() - hparams.num_byzantine - 2
     score = jnp.where(present, jnp.where(counted, near, 0.0).sum(1), jnp.inf)
     rank = jnp.argsort(jnp.argsort(score))
     return present & (rank < hparams.num_selected)

@@ -32,7 +32,7 @@ from maxfl.core.federation import (  # fmt: skip
 )
 from maxfl.utils.disk_space import explain_disk_full, require_space
 from maxfl.utils.errors import InputError, check_count, shorten
-from maxfl.utils.files import digest, read_mapping, write_json, write_whole
+from maxfl.utils.files import digest, partial_path, read_mapping, write_json
 from maxfl.utils.integrity import explain_damage, find_broken_seal, seal
 
 UNFINISHED = ".federation.unfinished"
@@ -81,7 +81,10 @@ def write_federation(
     if room is not None:
         require_space(folder, room, "the federation", remedy)
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / UNFINISHED, b"")
+    try:
+        (folder / UNFINISHED).open("x").close()
+    except FileExistsError:
+        check_empty(folder)
     gone = "what was written is removed"
     writer = _Writer(folder)
     with explain_disk_full(folder, "the federation", room, f"{gone}. Make room, or {remedy}"):
@@ -128,7 +131,7 @@ class _Writer:
 
     def remove(self) -> None:
         """Delete the files that were written so far."""
-        for name in self._files:
+        for name in (*self._files, DESCRIPTION, partial_path(self._folder / DESCRIPTION).name):
             (self._folder / name).unlink(missing_ok=True)
 
     def append(self, k: int, client: Pair | tuple[Arrays, Arrays], classes: int) -> None:

@@ -50,6 +50,7 @@ def synthetic(
             4 * least * (FEATURES + 1), "what is drawn",
             "lower data.clients or data.synthetic_samples, or write it to disk (maxfl data write)",
         )  # fmt: skip
+    alpha, beta = alpha + 0.0, beta + 0.0  # −0.0 is no standard deviation for NumPy
     if samples is None:
         extra = rng.lognormal(4, 2, clients).astype(np.int64)
         sizes = np.minimum(SMALLEST + extra, LARGEST)

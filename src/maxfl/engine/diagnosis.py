@@ -1,4 +1,4 @@
-"""What goes wrong in a run without an error: models that stand still or diverge, vain requirements.
+"""What goes wrong in a run without an error: models that stand still or diverge, bad solo models.
 
 Followed block by block, so that it is said while the run goes on.
 """
@@ -15,13 +15,13 @@ from maxfl.engine.session import Session
 from maxfl.engine.state import Block
 from maxfl.utils.errors import TrainingWarning
 
-STILL = 1e-7
+NEGLIGIBLE = 1e-7
 """A step below this share of the model's length is lost in the rounding of float32."""
 NO_WEIGHT = 1e-6
 """Larger weights are not why a model stands still."""
 MANY_ROUNDS = 10
 """Rounds in which a model may stand still before it is said."""
-CLEARLY = 1.2
+WORSE_FACTOR = 1.2
 """Times the untrained model's loss, the client's or the mean: two fresh models differ by chance."""
 MOST_NAMED = 5
 
@@ -80,7 +80,7 @@ class Diagnosis:
         self._longest: list[Stretch | None] = [None] * count
         self._too_few = np.zeros(count, np.int64)
         self._diverged_from = np.full(count, -1)
-        self._vain_solo: list[NDArray[np.int64]] = [np.zeros(0, np.int64)] * count
+        self._bad_solo: list[NDArray[np.int64]] = [np.zeros(0, np.int64)] * count
         self._said: set[tuple[int, str]] = set()
 
     def follow(self, block: Block) -> list[str]:
@@ -110,7 +110,7 @@ class Diagnosis:
         return [
             [
                 *self._diverged(c),
-                *self._vain_requirements(c),
+                *self._unreliable_requirements(c),
                 *self._stood_still(c),
                 *self._undecided(c),
             ]
@@ -128,8 +128,8 @@ class Diagnosis:
         if block.rounds[0] == 0:
             with np.errstate(invalid="ignore"):
                 untrained = np.maximum(losses[:, 0], losses[:, 0].mean(1, keepdims=True))
-            vain = ~(self._solo_loss <= CLEARLY * untrained) & honest
-            self._vain_solo = [np.flatnonzero(row) for row in vain]
+            bad = ~(self._solo_loss <= WORSE_FACTOR * untrained) & honest
+            self._bad_solo = [np.flatnonzero(row) for row in bad]
         with np.errstate(invalid="ignore"):
             self._gaps = np.abs(losses[:, -1] - self._requirement)
 
@@ -138,9 +138,9 @@ class Diagnosis:
         participated, weight = np.asarray(cohorts.participated), np.asarray(cohorts.weight)
         largest = np.where(participated, weight, 0).max(-1, initial=0.0)
         worked = participated.any(-1)
-        # NaN is no standing still.
-        still = np.asarray(steps.step_norm) <= STILL * np.asarray(steps.model_norm)
-        too_few = worked & self._is_too_few((participated & (weight > 0)).sum(-1))
+        step, length = np.asarray(steps.step_norm), np.asarray(steps.model_norm)
+        still = np.isfinite(length) & (step <= NEGLIGIBLE * length)
+        too_few = worked & self._is_undecided((participated & (weight > 0)).sum(-1), step)
         self._too_few += too_few.sum(1)
         for c, r in zip(*np.nonzero(worked & ~too_few), strict=True):
             self._now[c] = self._longer(c, self._rounds + int(r) + 1, largest[c, r], still[c, r])
@@ -162,11 +162,15 @@ class Diagnosis:
         largest = max(before.largest_weight, float(weight))
         return Stretch(before.first, number, before.rounds + 1, largest, range_)
 
-    def _is_too_few(self, replies: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return whether so many replies, int[C, n], are too few for the aggregator."""
+    def _is_undecided(self, replies: NDArray[np.int64], step: Any) -> NDArray[np.bool_]:
+        """Return whether Krum had too few replies in each round, bool[C, n].
+
+        Replies that are not finite do not count for it; then the model stays as it was, exactly.
+        """
         if self._session.spec.aggregator is not AggregationRule.KRUM:
             return np.zeros(replies.shape, bool)
-        return np.asarray(replies <= np.asarray(krum_limit(self._hparams.aggregator))[:, None])
+        limit = np.asarray(krum_limit(self._hparams.aggregator))[:, None]
+        return np.asarray((replies <= limit) | ((step == 0) & (replies > 0)))
 
     def _diverged(self, c: int) -> list[Finding]:
         first = self._diverged_from[c]
@@ -179,17 +183,17 @@ class Diagnosis:
         )
         return [Finding("diverged", f"losses are not finite from round {first} on: {why}")]
 
-    def _vain_requirements(self, c: int) -> list[Finding]:
-        vain, names = self._vain_solo[c], self._federation.names
-        if not len(vain) or self._session.experiment.requirement.loss is not None:
+    def _unreliable_requirements(self, c: int) -> list[Finding]:
+        bad, names = self._bad_solo[c], self._federation.names
+        if not len(bad) or self._session.experiment.requirement.loss is not None:
             return []
-        named = ", ".join(map(str, names[vain[:MOST_NAMED]]))
+        named = ", ".join(map(str, names[bad[:MOST_NAMED]]))
         text = (
-            f"{len(vain)} of {len(names)} clients train a solo model that is worse than the "
-            f"untrained one ({named}{', ...' if len(vain) > MOST_NAMED else ''}), so that what "
+            f"{len(bad)} of {len(names)} clients train a solo model that is worse than the "
+            f"untrained one ({named}{', ...' if len(bad) > MOST_NAMED else ''}), so that what "
             f"they require means little: lower training.local_lr (now {self._local_lr(c)})"
         )
-        return [Finding("vain-requirements", text)]
+        return [Finding("unreliable-requirements", text)]
 
     def _stood_still(self, c: int) -> list[Finding]:
         stretch, total = self._longest[c], self._session.experiment.training.rounds
@@ -205,14 +209,15 @@ class Diagnosis:
             )
             return [Finding("no-updates", text)]
         temperature = getattr(self._hparams.algorithm, "temperature", None)
+        range_ = f" for gaps of {gaps[0]:.2g} to {gaps[1]:.2g}" if np.isfinite(gaps[0]) else ""
         why = (
-            "the method gives nobody a weight"
+            "the method weighs no client"
             if temperature is None
             else f"the temperature ({temperature[c]:.3g}) is too low"
         )
         text = (
             f"no client had a weight above {weight:.2g} {rounds}, so that the model stood still: "
-            f"{why} for gaps of {gaps[0]:.2g} to {gaps[1]:.2g}"
+            f"{why}{range_}"
         )
         return [Finding("no-weights", text)]
 

@@ -67,13 +67,14 @@ class Resources:
     """What a run takes, predicted.
 
     Attributes:
-        folder_bytes: In its folder, at most.
-        min_folder_bytes: In its folder, for sure.
+        folder_bytes: In its folder, at most, while it goes on.
+        min_folder_bytes: In its folder, for sure, while it goes on.
+        result_bytes: In its folder once it is finished, about.
 
     Args:
         footprint: Gives the memory; predicting takes time, so it is called when it is needed.
         layouts: Of the rounds, and of training alone.
-        folder_bytes: In its folder, for sure and at most.
+        folder_bytes: In its folder, for sure and at most; and once it is finished.
         to_lower: What to change where memory is short, in words.
     """
 
@@ -81,11 +82,11 @@ class Resources:
         self,
         footprint: Callable[[], Footprint],
         layouts: Sequence[Layout],
-        folder_bytes: tuple[int, int],
+        folder_bytes: tuple[int, int, int],
         to_lower: Sequence[str],
     ) -> None:
         self._footprint, self._layouts, self._to_lower = footprint, layouts, to_lower
-        self.min_folder_bytes, self.folder_bytes = folder_bytes
+        self.min_folder_bytes, self.folder_bytes, self.result_bytes = folder_bytes
 
     @property
     def device_bytes(self) -> int:

@@ -65,10 +65,8 @@ def train_cohort(
     client_states = write_states(
         state.client_states, slots, cohort.participated, replies.client_state
     )
-    # Momentum, or a projection, would move what nobody worked on.
-    moves = cohort.participated.any()
-    if spec.gathers_updates:
-        moves &= total.weight > 0
+    # Momentum, or a projection, would move what nobody worked on, or nobody has a weight in.
+    moves = cohort.participated.any() & (total.weight > 0)
     server, opt_state = jax.tree.map(
         lambda new, old: jnp.where(moves, new, old),
         (Server(params, server_state), opt_state),

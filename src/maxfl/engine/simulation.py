@@ -120,12 +120,14 @@ class Simulation:
             session.state_shape(), configurations, rows_needed(spec.cohort, spec.seen)
         )
         rows = rows_needed(experiment.training.rounds * spec.cohort, spec.seen)
-        folder = 2 * configurations * (server + rows * row) + results_bytes(
+        measured = results_bytes(
             experiment, configurations, self.eval_federation.clients,
             personal=spec.has_personal_models,
         )  # fmt: skip
+        folder = 2 * configurations * (server + rows * row) + measured
+        after = configurations * server + measured // 2
         layouts = (spec.layout, session.solo_spec.layout)
-        return Resources(lambda: session.footprint, layouts, (folder, folder), TO_LOWER)
+        return Resources(lambda: session.footprint, layouts, (folder, folder, after), TO_LOWER)
 
     def describe(self) -> dict[str, Any]:
         """Return everything that a result depends on, as plain data."""

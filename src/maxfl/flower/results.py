@@ -93,7 +93,7 @@ def summary_entry(rounds: Sequence[Round], title: str) -> dict[str, Any]:
         "values": {},
         "data": title,
         "notes": _notes(rounds),
-        "warnings": [],
+        "warnings": _warnings(rounds),
         "diverged": False,
         "stalled_from_round": _stalled_from(rounds),
         "clients_without_requirement": 0,
@@ -136,6 +136,15 @@ def _stalled_from(rounds: Sequence[Round]) -> int | None:
     first = active[-1] + 1 if active else 1
     idle = rounds[first - 1 :]
     return first if idle and all(entry.counts.declined for entry in idle) else None
+
+
+def _warnings(rounds: Sequence[Round]) -> list[dict[str, str]]:
+    """Say in how many rounds the model stayed as it was, and why in the first of them."""
+    still = [entry for entry in rounds if entry.no_step]
+    if not still:
+        return []
+    text = f"in {len(still)} of {len(rounds)} rounds the model stayed as it was: {still[0].no_step}"
+    return [{"kind": "no-step", "text": text}]
 
 
 def _notes(rounds: Sequence[Round]) -> list[str]:

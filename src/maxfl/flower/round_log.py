@@ -95,6 +95,7 @@ class Round(NamedTuple):
         sampled: Nodes that were sampled; like the next two, only where losses are collected.
         participants: Clients that participated.
         client_evaluations: What each client says of the model after the round.
+        no_step: Why the model stayed as it was; "" if it did not.
     """
 
     number: int
@@ -104,6 +105,7 @@ class Round(NamedTuple):
     sampled: list[int]
     participants: list[Participant]
     client_evaluations: list[ClientEvaluation]
+    no_step: str = ""
 
 
 def format_round(entry: Round) -> list[str]:
@@ -121,6 +123,8 @@ def format_round(entry: Round) -> list[str]:
     answers += [f"{n} {kind}" for kind, n in counts._asdict().items()
                 if n and kind in ("declined", "failed", "rejected")]  # fmt: skip
     events = [f"  node {event.node} {event.kind}: {event.reason}" for event in entry.events]
+    if entry.no_step:
+        events.append(f"  the model stayed as it was: {entry.no_step}")
     return [f"round {entry.number}: {appeal}; {', '.join(answers)}", *events]
 
 

@@ -40,7 +40,7 @@ from maxfl.runs.folder import RunFolder
 from maxfl.runs.progress import TRAIL
 from maxfl.runs.tables import clients_table, history_table, rounds_table, to_parquet
 from maxfl.utils.errors import InputError
-from maxfl.utils.files import read_json, write_json, write_whole
+from maxfl.utils.files import open_unlinked, read_json, write_json, write_whole
 from maxfl.utils.paths import METRICS, MODEL, ROUND_LOG, TABLES
 
 CHECKPOINT, CHECKPOINT_ROUNDS = "checkpoint.safetensors", "checkpoint.jsonl"
@@ -217,7 +217,7 @@ def _read_model(path: Path) -> _SavedModel:
 
 
 def _append(path: Path, lines: list[str]) -> None:
-    with path.open("ab") as file:
+    with os.fdopen(open_unlinked(path, os.O_WRONLY | os.O_APPEND), "ab") as file:
         file.write(_to_bytes(lines))
         file.flush()
         os.fsync(file.fileno())

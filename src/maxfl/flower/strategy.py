@@ -272,8 +272,9 @@ class MaxFL(FedAvg):
         model = None
         if sums is not None:
             model = take_step(self._config.algorithm, self._config.server_lr, self._model, sums)
-        if problem := self._no_step(counts, sums, model):
+        if problem := self._no_step(counts, sums, model, sorted_replies):
             log(WARNING, "%s: the model stays as it was", problem)
+            self._current = self._current and self._current._replace(no_step=problem)
             return None, metrics
         return None if model is None else _to_record(model), metrics
 
@@ -318,7 +319,9 @@ class MaxFL(FedAvg):
         metrics = self.train_metrics_aggr_fn(contents, self.weighted_by_key)
         return {name: value for name, value in metrics.items() if name not in keys.METRICS}
 
-    def _no_step(self, counts: Counts, sums: RoundSums | None, model: Arrays | None) -> str:
+    def _no_step(
+        self, counts: Counts, sums: RoundSums | None, model: Arrays | None, replies: SortedReplies
+    ) -> str:
         """Return why there is no step to take, "" if there is."""
         privacy, min_replies = self._config.privacy, self._config.min_replies
         if sums is None or model is None:
@@ -328,16 +331,16 @@ class MaxFL(FedAvg):
         if counts.participated < min_replies:
             return f"{counts.participated} good replies, fewer than {min_replies}"
         if sums.weight <= 0:
-            return self._no_weight(counts)
+            return self._no_weight(sum(reply.weight > 0 for reply in replies.accepted))
         finite = all(np.isfinite(array).all() for array in model.values())
         return "" if finite else "the step along the replies is not finite"
 
-    def _no_weight(self, counts: Counts) -> str:
-        """Return why good replies have no weight together."""
-        aggregator, replies = self._config.aggregator, counts.participated
-        if aggregator.rule is AggregationRule.KRUM and replies <= krum_limit(aggregator.hparams):
+    def _no_weight(self, weighty: int) -> str:
+        """Return why good replies, so many of which have a weight, have none together."""
+        aggregator = self._config.aggregator
+        if aggregator.rule is AggregationRule.KRUM and weighty:
             limit = krum_limit(aggregator.hparams)
-            return f"{replies} good replies, and Krum needs more than {limit}"
+            return f"{weighty} replies with a weight, and Krum needs more than {limit}"
         return "no reply has a weight"
 
     def _events(self, replies: SortedReplies, messages: list[Message]) -> list[Event]:

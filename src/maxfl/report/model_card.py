@@ -201,7 +201,7 @@ def _reaches(trace: Trace, entry: Mapping[str, Any]) -> list[str]:
                 f"{Statistic.of([accuracy], 1, percent=True).printed[0]} %."
             )
     if entry.get("diverged"):
-        lines.append("TRAINING DIVERGED: losses are not finite. Do not use this model.")
+        lines.append("TRAINING DIVERGED. Do not use this model.")
     if start := entry.get("stalled_from_round"):
         lines.append(f"Training stopped at round {start}: no honest client was willing any more.")
     lines += [f"WARNING: {warning['text']}." for warning in entry.get("warnings", [])]

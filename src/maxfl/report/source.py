@@ -19,7 +19,7 @@ from maxfl.utils.dicts import flatten
 from maxfl.utils.errors import InputError
 from maxfl.utils.files import read_mapping
 from maxfl.utils.integrity import explain_damage, refuse_damaged
-from maxfl.utils.paths import EXPERIMENT, METRICS, STUDY, STUDY_RESULTS, SUMMARY
+from maxfl.utils.paths import EXPERIMENT, METRICS, MODEL, STUDY, STUDY_RESULTS, SUMMARY
 
 
 class Source(NamedTuple):
@@ -135,7 +135,7 @@ def _read_run(folder: Path, experiment: dict[str, Any]) -> _Folder:
             f"{folder}` shows how far it is"
         )
     summary = read_mapping(folder / SUMMARY)
-    refuse_damaged(folder, SUMMARY, summary)
+    refuse_damaged(folder, SUMMARY, summary, but=(MODEL,))
     config = experiment.get("config", {})
     count = len(summary["configurations"])
     configs = config if isinstance(config, list) else [config] * count

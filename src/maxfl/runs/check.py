@@ -4,13 +4,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from maxfl.core.federation_files import DESCRIPTION
+from maxfl.core.federation_files import DESCRIPTION, UNFINISHED
 from maxfl.runs.checkpoint import Checkpoint
 from maxfl.runs.folder import CHECKPOINT
+from maxfl.runs.progress import PROGRESS
 from maxfl.utils.errors import InputError
 from maxfl.utils.files import read_mapping
 from maxfl.utils.integrity import FILES, explain_damage, find_damage
-from maxfl.utils.paths import EXPERIMENT, STUDY, SUMMARY
+from maxfl.utils.paths import EXPERIMENT, MODEL, STUDY, SUMMARY, TABLES
 
 
 class Checked(NamedTuple):
@@ -20,7 +21,7 @@ class Checked(NamedTuple):
         folder: Where.
         what: What it holds, in words.
         damage: What is wrong with it, in words.
-        unknown: Whether that can't be told, as its files have no digests.
+        unknown: Whether that can't be told, as there are no digests.
     """
 
     folder: Path
@@ -38,6 +39,9 @@ def check(folder: Path, progress: Callable[[str], None] | None = None) -> Iterat
     """
     if not folder.is_dir():
         raise InputError(f"{folder} is no folder: name that of a run, or of a federation on disk")
+    if (folder / UNFINISHED).exists():
+        yield Checked(folder, "", [f"the federation in {folder} was not written to its end"])
+        return
     if (folder / DESCRIPTION).is_file():
         yield _check(folder, DESCRIPTION, "a federation on disk", progress)
         return
@@ -47,7 +51,7 @@ def check(folder: Path, progress: Callable[[str], None] | None = None) -> Iterat
             f"({DESCRIPTION} is not there)"
         )
     last = next((name for name in (SUMMARY, STUDY) if (folder / name).is_file()), None)
-    yield _check_checkpoint(folder) if last is None else _check(folder, last, "finished", progress)
+    yield _check_unfinished(folder) if last is None else _check(folder, last, "finished", progress)
     for place in (*sorted(folder.glob("groups/*")), folder / "search", folder / "final"):
         if (place / EXPERIMENT).is_file():
             yield from check(place, progress)
@@ -64,12 +68,21 @@ def _check(folder: Path, name: str, what: str, progress: Callable[[str], None] |
         return Checked(folder, what, [str(error)])
 
 
-def _check_checkpoint(folder: Path) -> Checked:
+def _check_unfinished(folder: Path) -> Checked:
     """Check what an unfinished run has saved."""
     what = "not finished"
     try:
-        saved = Checkpoint(folder / CHECKPOINT, read_mapping(folder / EXPERIMENT))
-        what += f", {saved.verify()} blocks saved" if saved.exists else ", nothing saved yet"
+        description = read_mapping(folder / EXPERIMENT)
+        saved = Checkpoint(folder / CHECKPOINT, description)
+        if saved.exists:
+            return Checked(folder, f"{what}, {saved.verify()} blocks saved", [])
     except InputError as error:
         return Checked(folder, what, [str(error)])
-    return Checked(folder, what, [])
+    # Results are written while the checkpoint is still there, and the summary after them.
+    if left := [name for name in (*TABLES, MODEL) if (folder / name).exists()]:
+        lost = STUDY if "study" in description else SUMMARY
+        return Checked(folder, what, [f"{folder / lost} is gone, though there is {left[0]}"])
+    is_ours = "federation" in description and not (folder / PROGRESS).exists()
+    return Checked(
+        folder, f"{what}, nothing saved yet" if is_ours else what, [], unknown=not is_ours
+    )

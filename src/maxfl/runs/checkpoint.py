@@ -10,8 +10,8 @@ The folder may be a link, for instance to a scratch disk. No file in it is touch
 """
 
 import json
-import re
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,18 @@ from maxfl.distributed.processes import broadcast, is_leader, on_leader, raise_t
 from maxfl.engine.state import Block, State
 from maxfl.engine.trainer import Prepared, Snapshot, Trainer
 from maxfl.utils.errors import InputError
-from maxfl.utils.files import digest, from_tensors, tensors_metadata, to_tensors, write_whole
+from maxfl.utils.files import (
+    digest,
+    from_tensors,
+    partial_path,
+    tensors_metadata,
+    to_tensors,
+    write_whole,
+)
+from maxfl.utils.paths import CLIENT_STATES
 
 FORMAT = 4
 INDEX, PREPARED = "checkpoint.json", "prepared"
-OURS = re.compile(rf"{re.escape(INDEX)}|{PREPARED}|(state|block)-\d{{5,}}|client-states\.bin")
-"""Names of a checkpoint's files; those of clients whose states stay on disk too."""
 
 
 class Checkpoint:
@@ -37,6 +43,7 @@ class Checkpoint:
     def __init__(self, folder: Path, description: dict[str, Any]) -> None:
         self.folder = folder
         self._experiment = digest(json.dumps(_plain(description), sort_keys=True).encode())
+        self._others = [CLIENT_STATES] if "streaming" in description else []
         self._last_block = ""
         self._prepared = ""
 
@@ -47,7 +54,6 @@ class Checkpoint:
 
     def save_start(self, prepared: Prepared, state: State) -> None:
         """Save what is known before the first round."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         self._prepared = self._write(PREPARED, prepared)
         self._write_index(0, self._write(_state(0), state))
 
@@ -60,12 +66,8 @@ class Checkpoint:
     def load(self, trainer: Trainer) -> Snapshot:
         """Read the checkpoint back, or refuse it whole."""
         index = self._read_index()
-        try:
+        with self._refusing():
             saved = self._restore(index, trainer)
-        except (KeyError, TypeError, ValueError, AttributeError, SafetensorError) as error:
-            if isinstance(error, InputError):
-                raise
-            raise self._refusal(f"its index and its files do not fit ({error!r})") from error
         # A custom rule is known by its name; what it demands tells whether it is still the same.
         demanded = trainer.requirements(saved.prepared.solo)
         if not np.array_equal(saved.prepared.thresholds.train, demanded.train, equal_nan=True):
@@ -87,15 +89,23 @@ class Checkpoint:
     def verify(self) -> int:
         """Read every file and compare its digest; return the number of blocks, or refuse."""
         index = self._read_index()
-        try:
+        with self._refusing():
             done = int(index["blocks"])
             for _ in self._read_blocks(done, index["last_block"]):
                 pass
             self._read(PREPARED, index["prepared"])
             self._read(_state(done), index["state"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise self._refusal(f"its index and its files do not fit ({error!r})") from error
         return done
+
+    @contextmanager
+    def _refusing(self) -> Iterator[None]:
+        """Refuse files that can be read, but do not fit together."""
+        try:
+            yield
+        except InputError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError, SafetensorError) as error:
+            raise self._refusal(f"its index and its files do not fit ({error!r})") from error
 
     def _read_blocks(self, done: int, last: str) -> Iterator[bytes]:
         """Yield the contents of the last block, the one before it, and so on to the first."""
@@ -116,19 +126,35 @@ class Checkpoint:
             [from_tensors(c, b) for c, b in zip(contents, like.blocks, strict=True)],
         )
 
-    def remove(self) -> None:
-        """Delete the run's files, the index first, so that what is left does not count.
+    def make_folder(self) -> None:
+        """Make the folder; behind a link too, whose target may have been cleared away."""
+        try:
+            self.folder.resolve().mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"can't use {self.folder} for the checkpoint: {error.strerror or error}"
+            ) from error
 
-        The folder goes too, unless it is a link or holds files of somebody else's.
+    def remove(self) -> None:
+        """Delete the files that the index names, and what a killed write left beside them.
+
+        The index goes last, so that what a kill leaves is removed the next time. The folder goes
+        too, unless it is a link or holds something else.
         """
-        if not self.folder.is_dir():
-            return
-        for path in [self.folder / INDEX, *self.folder.iterdir()]:
-            name = path.name.removeprefix(".").removesuffix(".partial")
-            if OURS.fullmatch(name):
-                path.unlink(missing_ok=True)
-        if not self.folder.is_symlink() and not any(self.folder.iterdir()):
-            self.folder.rmdir()
+        try:
+            done = int(self._read_index()["blocks"])
+        except (InputError, KeyError, TypeError, ValueError):  # none, or that of another run
+            done = None
+        if done is not None:
+            names = [_block(number) for number in range(1, done + 2)]
+            names += [_state(max(number, 0)) for number in (done - 1, done, done + 1)]
+            for name in [*names, *self._others, PREPARED, INDEX]:
+                for path in (partial_path(self.folder / name), self.folder / name):
+                    if path.is_file() or path.is_symlink():
+                        path.unlink()
+        if self.folder.is_dir() and not self.folder.is_symlink():
+            with suppress(OSError):  # somebody's files are in it
+                self.folder.rmdir()
 
     def _write(self, name: str, tree: Any, metadata: dict[str, str] | None = None) -> str:
         """Write a file and return its digest."""

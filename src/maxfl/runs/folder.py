@@ -118,8 +118,10 @@ class RunFolder:
         folder = self.path
         try:
             inside = {path.name for path in folder.iterdir()}
-            # A killed first write can leave the partial file alone, which claims nothing.
-            if not inside - {partial_path(folder / EXPERIMENT).name}:
+            # A killed first write can leave the partial file alone, which claims nothing; and a
+            # link for the checkpoint, to a scratch disk say, may be made beforehand.
+            links = {CHECKPOINT} if (folder / CHECKPOINT).is_symlink() else set()
+            if not inside - {partial_path(folder / EXPERIMENT).name} - links:
                 write_json(folder / EXPERIMENT, {"maxfl": version("maxfl"), **description})
                 return False
         except OSError as error:

@@ -76,6 +76,8 @@ def run(
         if not finished:
             saved = checkpoint.shared(simulation)  # a damaged one is refused, and nothing changed
             shown.begin()
+            if is_leader():
+                checkpoint.make_folder()
             opened = trackers if is_leader() else ()
             dispatch = TrackerDispatch(shown, configurations_of(place.path, labels), opened)
             kept = f" {place.path} keeps what is done: add --resume (resume=True) to go on."

@@ -67,8 +67,10 @@ def run_sweep(
     place = RunFolder(folder, TABLES)
     with raise_together():
         if is_leader() and not place.is_begun:
-            needed = sum(forecast.folder_bytes for forecast in forecasts)
-            require_space(folder, needed, "the sweep", ELSEWHERE)
+            # Its tables are written once more in the end; a checkpoint is there for one at a time.
+            needed = 2 * sum(forecast.result_bytes for forecast in forecasts)
+            largest_group = max(forecast.folder_bytes for forecast in forecasts)
+            require_space(folder, max(needed, largest_group), "the sweep", ELSEWHERE)
     with place.claim(description, resume=resume) as finished:
         if not finished:
             largest = max(forecast.bytes for forecast in forecasts)
@@ -86,7 +88,8 @@ class _Forecast(NamedTuple):
         configurations: How many.
         parallel: How many run at once.
         bytes: Memory of a device.
-        folder_bytes: Of its folder, for sure.
+        folder_bytes: Of its folder while it runs, for sure.
+        result_bytes: Of its folder in the end.
     """
 
     description: dict[str, Any]
@@ -94,6 +97,7 @@ class _Forecast(NamedTuple):
     parallel: int
     bytes: int
     folder_bytes: int
+    result_bytes: int
 
 
 def _forecast(members: Group, max_parallel: int | None) -> _Forecast:
@@ -103,7 +107,7 @@ def _forecast(members: Group, max_parallel: int | None) -> _Forecast:
     resources = built.resources
     return _Forecast(
         built.describe(), configurations, parallel, resources.device_bytes,
-        resources.min_folder_bytes,
+        resources.min_folder_bytes, resources.result_bytes,
     )  # fmt: skip
 
 

@@ -75,24 +75,26 @@ def check_number(
             f"{name} = {_show(first)}: expected {kind}{' ' + bounds if bounds else ''}"
         )
     if not whole:
-        _check_float32(name, np.atleast_1d(numbers))
+        _check_float32(name, np.atleast_1d(numbers), above, below)
 
 
-def _check_float32(name: str, numbers: "NDArray[np.float64]") -> None:
-    """Refuse numbers that are infinite or 0 in float32, though they are neither."""
+def _check_float32(name: str, numbers: "NDArray[np.float64]", above: float, below: float) -> None:
+    """Refuse numbers that are in range, but not as a float32: too large, too small, rounded."""
     import numpy as np
 
     single, size = np.finfo(np.float32), np.abs(numbers)
-    lost = (size > single.max) | ((size > 0) & (size < single.tiny))
+    with np.errstate(over="ignore"):
+        rounded = numbers.astype(np.float32)
+    rounded = np.where((size > 0) & (size < single.tiny), 0, rounded)  # devices flush such to 0
+    lost = ~np.isfinite(rounded) | ((rounded == 0) & (size > 0))
+    lost |= (rounded <= np.float32(above)) | (rounded >= np.float32(below))
     if lost.any():
-        first = numbers[lost][0]
-        limit = (
-            f"infinite; expected at most {single.max:.2g}"
-            if abs(first) > 1
-            else f"0; expected at least {single.tiny:.2g}"
-        )
+        first, becomes = numbers[lost][0], rounded[lost][0]
+        limit = f"at most {single.max:.2g}" if np.isinf(becomes) else f"{single.tiny:.2g} or more"
+        expected = f"; expected {limit}" if np.isinf(becomes) or becomes == 0 else ""
         raise InputError(
-            f"{name} = {_show(first)}: training computes in float32, where that is {limit}"
+            f"{name} = {_show(first)}: training computes in float32, where that is "
+            f"{'infinite' if np.isinf(becomes) else _show(float(becomes))}{expected}"
         )
 
 
@@ -120,7 +122,7 @@ def check_choice(name: str, value: Choice, choices: Iterable[str]) -> Choice:
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:
     """Return a question that names the known words near to one, "" if none is."""
-    near = get_close_matches(word, list(known), cutoff=0.7) if isinstance(word, str) else []
+    near = get_close_matches(word, list(known), n=2, cutoff=0.75) if isinstance(word, str) else []
     return f". Did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 

@@ -1,5 +1,6 @@
 """Files that are either whole or absent, and pytrees as named tensors in an open format."""
 
+import errno
 import hashlib
 import json
 import os
@@ -38,6 +39,19 @@ def write_whole(path: Path, content: bytes) -> None:
 def partial_path(path: Path) -> Path:
     """Return where a file is while it is being written."""
     return path.with_name(f".{path.name}.partial")
+
+
+def open_unlinked(path: Path, flags: int) -> int:
+    """Open a file to be written in place, made if it is not there; a link is refused."""
+    try:
+        return os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise InputError(
+            f"{path} is a link, and what it points to would be overwritten: remove it, or link "
+            f"the whole folder"
+        ) from None
 
 
 def write_json(path: Path, content: Any) -> None:

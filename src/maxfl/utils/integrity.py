@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -56,14 +56,23 @@ def find_damage(
 def find_broken_seal(folder: Path, name: str, summary: Mapping[str, Any]) -> str:
     """Return that a summary itself is damaged, "" if it is not, or has no seal."""
     content = {key: value for key, value in summary.items() if key != SEAL}
-    if SEAL not in summary or summary[SEAL] == _digest_of(content):
+    # Whatever names its version and has digests has one of its own too.
+    needs_seal = "maxfl" in summary and FILES in summary
+    if (SEAL not in summary and not needs_seal) or summary.get(SEAL) == _digest_of(content):
         return ""
     return f"{folder / name} is damaged: its digest does not match"
 
 
-def refuse_damaged(folder: Path, name: str, summary: Mapping[str, Any]) -> None:
-    """Refuse a folder whose files are not as they were written."""
-    if damage := find_damage(folder, name, summary):
+def refuse_damaged(
+    folder: Path, name: str, summary: Mapping[str, Any], but: Sequence[str] = ()
+) -> None:
+    """Refuse a folder whose files are not as they were written, ``but`` some that are not read."""
+    if broken := find_broken_seal(folder, name, summary):
+        damage = [broken]
+    else:
+        read = {file: sha for file, sha in summary.get(FILES, {}).items() if file not in but}
+        damage = find_damage(folder, name, {FILES: read})
+    if damage:
         raise InputError(
             f"{'; '.join(damage)}. Restore from a copy what is damaged, or run it again into "
             f"another folder"

@@ -7,6 +7,7 @@ EXPERIMENT, SUMMARY = "experiment.json", "summary.json"
 METRICS = "metrics.parquet"
 TABLES = ("history.parquet", "rounds.parquet", "clients.parquet", METRICS)
 PARTITION = "partition.parquet"
+CLIENT_STATES = "client-states.bin"
 MODEL, CARD = "model.safetensors", "model-card.md"
 ROUND_LOG = "rounds.log"
 STUDY, STUDY_RESULTS = "study.json", "results.parquet"

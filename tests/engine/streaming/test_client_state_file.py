@@ -53,3 +53,12 @@ def test_rows_of_a_checkpoint_are_not_overwritten(tmp_path):
     with pytest.raises(InputError, match="0 bytes, but 48 belong there"):
         again.restore(rows)
     again.close()
+
+
+def test_a_link_in_place_of_the_file_is_refused(tmp_path):
+    mine = tmp_path / "mine"
+    mine.write_bytes(b"keep me")
+    (tmp_path / "states").symlink_to(mine)
+    with pytest.raises(InputError, match="is a link, and what it points to would be overwritten"):
+        ClientStateFile(tmp_path / "states", np.zeros(3, np.float32), 4)
+    assert mine.read_bytes() == b"keep me"

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from maxfl.core.algorithm import Pytree
 from maxfl.utils.errors import InputError
+from maxfl.utils.files import open_unlinked
 
 
 class StoredRows(NamedTuple):
@@ -49,7 +50,7 @@ class ClientStateFile:
         self._like = [np.asarray(leaf) for leaf in leaves]
         self.row_bytes = sum(leaf.nbytes for leaf in self._like)
         self._path = path
-        self._file = path.open("r+b" if path.exists() else "w+b", buffering=0)
+        self._file = os.fdopen(open_unlinked(path, os.O_RDWR), "r+b", buffering=0)
         self._row = np.full(clients, -1, np.int32)
         self._check = np.zeros(clients, np.uint32)
         self._free: list[int] = []

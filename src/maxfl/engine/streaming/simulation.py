@@ -58,10 +58,10 @@ from maxfl.engine.trainer import (
 from maxfl.engine.validation import validate
 from maxfl.utils.disk_space import explain_disk_full
 from maxfl.utils.errors import check_count
+from maxfl.utils.paths import CLIENT_STATES
 
 EVAL_CLIENTS = 1000
 """Clients of each kind, seen and unseen, that evaluate the model, if there are as many."""
-STATE_FILE = "client-states.bin"
 ROOM = "give stream() a folder on a larger disk, or lower training.rounds or training.cohort"
 TO_LOWER = (
     "training.cohort, training.batch_size or the model's size",
@@ -214,7 +214,9 @@ class StreamingSimulation:
         rows = int(participants) + block * training.cohort
         most = least + rows * (row + 12 if self._has_states else 0)
         layouts = (spec.layout, session.solo_spec.layout)
-        return Resources(lambda: session.footprint, layouts, (least, most), TO_LOWER)
+        return Resources(
+            lambda: session.footprint, layouts, (least, most, server + measured // 2), TO_LOWER
+        )
 
     def describe(self) -> dict[str, Any]:
         """Return everything that a result depends on, as plain data."""
@@ -226,7 +228,7 @@ class StreamingSimulation:
         self._progress = progress or (lambda *_: None)
         folder.mkdir(parents=True, exist_ok=True)
         like = jax.tree.map(lambda a: np.zeros(a.shape, a.dtype), self._client_state)
-        self._states = ClientStateFile(folder / STATE_FILE, like, self.session.spec.seen)
+        self._states = ClientStateFile(folder / CLIENT_STATES, like, self.session.spec.seen)
         try:
             with self._reader.reading():
                 yield
