@@ -14,7 +14,7 @@ def test_data_are_listed_and_shown(tmp_path, maxfl):
     for words in ("fashion-mnist", "emnist-byclass", "STAND-IN", "maxfl data fetch NAME"):
         assert words in " ".join(text.split())
     assert "needs no files" in maxfl("data", "fetch", "digits")
-    assert "did you mean emnist-mnist?" in maxfl("data", "fetch", "emnist-mnst", code=2)
+    assert "Did you mean 'emnist-mnist'?" in maxfl("data", "fetch", "emnist-mnst", code=2)
     figure = tmp_path / "new" / "split.png"
     options = small("data.partition=shards", "data.flipped_fraction=0.2", "data.flip=shift")
     text = maxfl("data", "show", "examples/opt-out.toml", "--out", figure, *options)
