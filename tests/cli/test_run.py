@@ -40,6 +40,21 @@ def test_run_writes_a_folder_and_shows_a_table(tmp_path, maxfl):
     assert "config.seed (3 there, 4 here)" in other
 
 
+@pytest.mark.parametrize("content", ["{}", '{"files": []}', "null", '{"configurations": [null]}'])
+def test_resuming_with_a_damaged_summary_is_explained(tmp_path, maxfl, content):
+    arguments = ["run", "examples/opt-out.toml", "--out", tmp_path / "one", *small("seed=3")]
+    maxfl(*arguments)
+    (tmp_path / "one/summary.json").write_text(content)
+    assert "summary.json" in maxfl(*arguments, "--resume", code=2)
+
+
+def test_a_list_is_given_once(maxfl):
+    twice = ["--over", "seed=[0, 1]", "--over", "seed=[2]"]
+    assert "--over seed is given twice" in maxfl("sweep", "examples/opt-out.toml", *twice, code=2)
+    lines = "training.rounds=3\nx=4"
+    assert "one setting at a time" in maxfl("run", "examples/opt-out.toml", "--set", lines, code=2)
+
+
 def test_sweep_collects_its_groups(tmp_path, maxfl):
     out = tmp_path / "many"
     text = maxfl(

@@ -41,12 +41,29 @@ def test_a_model_that_diverges_is_named_with_its_round():
     assert history.failed().all()
 
 
-def test_nothing_is_said_of_a_run_that_learns_or_that_nobody_joins():
+@pytest.mark.parametrize(
+    ("participation", "why"),
+    [
+        (
+            maxfl.everyone(0.9999),
+            r"none that was sampled replied \(participation.client_dropout is 1",
+        ),
+        (maxfl.opt_out(0), "none was willing"),
+    ],
+)
+def test_a_run_in_which_nobody_participates_says_so(participation, why):
+    words = f"no client participated in rounds 1 to 11, so that nothing was trained: {why}"
+    with pytest.warns(maxfl.TrainingWarning, match=words) as told:
+        simulate(maxfl.fedavg(), TWELVE, participation=participation, requirement=maxfl.fixed(1e-6))
+    assert len(told) == 1
+
+
+def test_nothing_is_said_of_a_run_that_learns_or_that_is_left_later():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         simulate(maxfl.maxfl(), TWELVE)
         simulate(
-            maxfl.fedavg(), TWELVE, participation=maxfl.opt_out(0), requirement=maxfl.fixed(1e-6)
+            maxfl.fedavg(), TWELVE, participation=maxfl.opt_out(2), requirement=maxfl.fixed(1e-6)
         )
 
 

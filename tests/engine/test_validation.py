@@ -90,6 +90,7 @@ def test_models_with_other_outputs_are_refused(outputs, words):
         simulation(model)
 
 
-def test_no_devices_are_refused():
-    with pytest.raises(maxfl.InputError, match=r"devices = \[\]"):
-        simulation(devices=[])
+@pytest.mark.parametrize("devices", [[], 5, ["cpu"]])
+def test_no_devices_are_refused(devices):
+    with pytest.raises(maxfl.InputError, match=r"devices = .* expected some of JAX's"):
+        simulation(devices=devices)

@@ -69,6 +69,13 @@ def test_means_only_are_shown_as_such(tmp_path):
     assert "MaxFL, annealed (ours)" in (tmp_path / "report/tables/summary.md").read_text()
 
 
+def test_one_folder_may_be_named_by_itself(folders, tmp_path):
+    made = write_report(str(folders[0]), str(tmp_path / "report"), figures=False)
+    assert (made.folder / "report.html").is_file()
+    with pytest.raises(InputError, match="there is no folder to report on"):
+        write_report([])
+
+
 def test_nothing_is_overwritten_silently(folders, tmp_path):
     out = tmp_path / "report"
     write_report(folders[:1], out, figures=False)

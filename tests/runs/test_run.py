@@ -126,3 +126,21 @@ def test_too_little_memory_keeps_what_is_done(tmp_path):
     with pytest.raises(OutOfMemoryError, match=r"keeps what is done: add --resume"):
         run(resumable.simulation(), tmp_path / "run", progress=out_of_memory)
     assert (tmp_path / "run/checkpoint/checkpoint.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("folder", "options", "words"),
+    [
+        (None, {}, "can't use None as a folder"),
+        ("a\0b", {}, "as a folder: "),
+        ("x" * 300, {}, "as a folder: "),
+        ("run", {"labels": {"a": 1}}, r"labels = .* expected maxfl\.Labels"),
+        ("run", {"progress": 3}, "progress = 3: expected a function"),
+        ("run", {"trackers": ["tensorboard"]}, "'tensorboard' is none; maxfl.tracker"),
+    ],
+)
+def test_arguments_of_the_wrong_kind_leave_nothing(tmp_path, monkeypatch, folder, options, words):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(maxfl.InputError, match=words):
+        run(resumable.simulation(), folder, **options)
+    assert not any(tmp_path.iterdir())

@@ -40,8 +40,16 @@ def test_labels_are_kept_as_json_holds_them():
         ({"values": [{"x": float("nan")}, {}]}, r"values\.x = nan: a results file can't hold"),
         ({"config": {"a": [1, float("inf")]}}, r"config\.a = inf"),
         ({"config": {"a": object()}}, r"config\.a = <object"),
+        ({"values": [{"round": 2}, {}]}, r"values\.round: metrics\.parquet has a column"),
+        ({"values": [5, {}]}, "values = 5: expected a dict for each configuration"),
     ],
 )
 def test_labels_that_a_results_file_cannot_hold_are_refused(labels, words):
     with pytest.raises(maxfl.InputError, match=words):
         Labels(**labels).of(2)
+
+
+def test_values_of_several_types_are_text():
+    history = train(**sweep(*PAIR))
+    labels = Labels(values=[{"a": 1}, {"a": "x"}]).of(2)
+    assert set(metrics_table(history, labels, [0, 0])["a"].to_pylist()) == {"1", "x"}

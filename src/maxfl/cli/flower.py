@@ -58,6 +58,7 @@ def demo_command(
     """
     if find_spec("flwr") is None:
         raise InputError("Flower is not installed: pip install 'maxfl[flower]'")
+    check_folder(out)
     results = (out / "federation").resolve()
     if resume and _is_done(results):
         console.print(f"The federation in {out} is finished already.", soft_wrap=True)

@@ -175,10 +175,14 @@ def sweep_command(
     with _joined(_Peers(coordinator, processes, process, distributed), timeout):
         with raise_together():
             raw, where, changes = read_settings(config, setting)
+            swept: set[str] = set()
             for text in over or []:
                 key, choices = parse_setting(text, "--over")
+                if key in swept:
+                    raise InputError(f"--over {key} is given twice: put all values into one list")
+                swept.add(key)
                 raw["sweep"] = [override(table, key, choices) for table in sweep_tables(raw, where)]
-            grid = expand(raw, where, force=force)
+            grid = expand(raw, where, force=force, announce=announce)
             refuse_swept(grid, changes)
             note_unused(grid.configs)
             trackers = [tracker(name) for name in track or []]
@@ -262,7 +266,9 @@ def _end_at_once(code: int) -> NoReturn:
 def _show(folder: Path, title: str) -> None:
     from maxfl.distributed.processes import is_leader
     from maxfl.utils.files import read_json
+    from maxfl.utils.integrity import explain_damage
 
     if is_leader():
-        show_summary(read_json(folder / SUMMARY)["configurations"], title)
+        with explain_damage(str(folder / SUMMARY)):
+            show_summary(read_json(folder / SUMMARY)["configurations"], title)
         console.print(f"Results: {folder}", soft_wrap=True)

@@ -210,6 +210,8 @@ def _check_alike(
 
 def open_federation(folder: str | Path) -> Federation:
     """Return a federation whose samples stay on disk until they are looked at."""
+    if not isinstance(folder, str | Path):
+        raise InputError(f"folder = {shorten(folder)}: expected a path")
     folder = Path(folder)
     if (folder / UNFINISHED).exists():
         raise InputError(f"the federation in {folder} was not written to its end: {AGAIN}")

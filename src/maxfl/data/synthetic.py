@@ -41,7 +41,7 @@ def synthetic(
     With ``samples``, every client has that number. With ``scratch``, a folder, what is drawn goes
     into files in it and is mapped, so that it need not fit into memory.
     """
-    check_count("data.clients", clients, least=1)
+    check_count("data.clients + data.unseen", clients, least=1)
     check_number("data.synthetic_alpha", alpha, least=0)
     check_number("data.synthetic_beta", beta, least=0)
     if scratch is None:

@@ -78,6 +78,9 @@ class Diagnosis:
         self._rounds = 0
         self._now: list[Stretch | None] = [None] * count
         self._longest: list[Stretch | None] = [None] * count
+        self._idle = np.zeros(count, np.int64)
+        self._has_worked = np.zeros(count, bool)
+        self._has_sampled = np.zeros(count, bool)
         self._too_few = np.zeros(count, np.int64)
         self._diverged_from = np.full(count, -1)
         self._bad_solo: list[NDArray[np.int64]] = [np.zeros(0, np.int64)] * count
@@ -111,6 +114,7 @@ class Diagnosis:
             [
                 *self._diverged(c),
                 *self._unreliable_requirements(c),
+                *self._trained_nothing(c),
                 *self._stood_still(c),
                 *self._undecided(c),
             ]
@@ -128,7 +132,7 @@ class Diagnosis:
         if block.rounds[0] == 0:
             with np.errstate(invalid="ignore"):
                 untrained = np.maximum(losses[:, 0], losses[:, 0].mean(1, keepdims=True))
-            bad = ~(self._solo_loss <= WORSE_FACTOR * untrained) & honest
+            bad = ~(self._solo_loss <= WORSE_FACTOR * untrained) & honest & np.isfinite(untrained)
             self._bad_solo = [np.flatnonzero(row) for row in bad]
         with np.errstate(invalid="ignore"):
             self._gaps = np.abs(losses[:, -1] - self._requirement)
@@ -137,17 +141,25 @@ class Diagnosis:
         steps, cohorts = block.steps, block.cohorts
         participated, weight = np.asarray(cohorts.participated), np.asarray(cohorts.weight)
         largest = np.where(participated, weight, 0).max(-1, initial=0.0)
-        worked = participated.any(-1)
+        worked: Any = participated.any(-1)
         step, length = np.asarray(steps.step_norm), np.asarray(steps.model_norm)
         still = np.isfinite(length) & (step <= NEGLIGIBLE * length)
         too_few = worked & self._is_undecided((participated & (weight > 0)).sum(-1), step)
         self._too_few += too_few.sum(1)
+        self._count_idle(worked, cohorts.sampled)
         for c, r in zip(*np.nonzero(worked & ~too_few), strict=True):
             self._now[c] = self._longer(c, self._rounds + int(r) + 1, largest[c, r], still[c, r])
             longest, now = self._longest[c], self._now[c]
             if now is not None and (longest is None or now.rounds >= longest.rounds):
                 self._longest[c] = now
         self._rounds += worked.shape[1]
+
+    def _count_idle(self, worked: Any, sampled: Any) -> None:
+        """Count rounds before the first with participants; bool[C, n] and bool[C, n, m]."""
+        end = np.ones((len(worked), 1), bool)
+        self._idle += np.where(self._has_worked, 0, np.hstack([worked, end]).argmax(1))
+        self._has_worked |= worked.any(1)
+        self._has_sampled |= np.asarray(sampled).any((1, 2))
 
     def _longer(self, c: int, number: int, weight: float, still: bool) -> Stretch | None:
         """Return the stretch of a configuration after one more round."""
@@ -194,6 +206,19 @@ class Diagnosis:
             f"they require means little: lower training.local_lr (now {self._local_lr(c)})"
         )
         return [Finding("unreliable-requirements", text)]
+
+    def _trained_nothing(self, c: int) -> list[Finding]:
+        total = self._session.experiment.training.rounds
+        if self._has_worked[c] or self._idle[c] < min(MANY_ROUNDS, total):
+            return []
+        dropout = self._hparams.participation.client_dropout[c]
+        why = (
+            f"none that was sampled replied (participation.client_dropout is {dropout:.3g})"
+            if self._has_sampled[c]
+            else "none was willing"
+        )
+        text = f"no client participated in rounds 1 to {self._idle[c]}, so that nothing was trained"
+        return [Finding("no-participants", f"{text}: {why}")]
 
     def _stood_still(self, c: int) -> list[Finding]:
         stretch, total = self._longest[c], self._session.experiment.training.rounds

@@ -25,7 +25,7 @@ from maxfl.engine.resources import Footprint, fits, footprint
 from maxfl.engine.spec import SoloSpec, Spec
 from maxfl.engine.state import HParams, SoloHParams, State
 from maxfl.engine.validation import validate
-from maxfl.utils.errors import InputError, check_count
+from maxfl.utils.errors import InputError, check_count, shorten
 
 
 class Session:
@@ -61,8 +61,7 @@ class Session:
         if max_parallel is not None:
             check_count("max_parallel", max_parallel, least=1)
         devices = jax.devices() if devices is None else devices
-        if not devices:
-            raise InputError("devices = []: give at least one, or None for all of JAX's")
+        _check_devices(devices)
         if not is_distributed() and any(d.process_index != jax.process_index() for d in devices):
             raise InputError("there are several processes: call maxfl.join() in all of them first")
         self._max_parallel = default_parallelism(devices) if max_parallel is None else max_parallel
@@ -223,3 +222,15 @@ def _count(numbers: Any) -> int:
             f"arrays of a sweep must be one-dimensional and of one length, not {sorted(shapes)}"
         )
     return shapes.pop()[0] if shapes else 1
+
+
+def _check_devices(devices: Any) -> None:
+    """Refuse anything but some of JAX's devices."""
+    are_devices = isinstance(devices, list | tuple) and all(
+        isinstance(device, jax.Device) for device in devices
+    )
+    if not are_devices or not devices:
+        raise InputError(
+            f"devices = {shorten(devices)}: expected some of JAX's, such as jax.devices()[:1], or "
+            f"None for all"
+        )

@@ -36,7 +36,7 @@ def validate(experiment: Experiment) -> None:
     _check_training(experiment.training, experiment.federation)
     _check_model(experiment.model, experiment.federation)
     check_number("seed", experiment.seed, least=0, below=2**32, whole=True)
-    check_number("finetune_steps", experiment.finetune_steps, least=0, whole=True)
+    check_number("personalization.finetune_steps", experiment.finetune_steps, least=0, whole=True)
     _check_byzantine(experiment)
 
 
@@ -101,6 +101,13 @@ def _check_model(model: Model, federation: Federation) -> None:
         raise InputError(
             f"the input scaling does not fit features of shape {list(shape[1:])}: {error}"
         ) from error
+    with np.errstate(over="ignore"):
+        numbers = [np.asarray(n, np.float32) for n in federation.input_scaling]
+    if not all(np.isfinite(n).all() for n in numbers) or not numbers[1].any():
+        raise InputError(
+            "the input scaling has numbers that are NaN, infinite or 0 in float32: shift and scale "
+            "must be finite, and scale not 0"
+        )
     if x.shape != shape:
         raise InputError(
             f"the input scaling turns features of shape {list(shape[1:])} into "

@@ -43,8 +43,8 @@ class Report(NamedTuple):
 
 
 def write_report(
-    folders: Sequence[Path],
-    out: Path | None = None,
+    folders: str | Path | Sequence[str | Path],
+    out: str | Path | None = None,
     *,
     force: bool = False,
     figures: bool = True,
@@ -52,11 +52,18 @@ def write_report(
     """Make a report on one or more folders of results.
 
     Args:
-        folders: Of runs, sweeps or studies.
+        folders: Of runs, sweeps or studies; one or several.
         out: Folder of the report; by default ``report`` inside the one folder, or runs/report.
         force: Whether to replace a report that is there already.
         figures: Whether to write files with figures; the page draws them anyway.
     """
+    named = [folders] if isinstance(folders, str | Path) else folders
+    if not named:
+        raise InputError("there is no folder to report on: name at least one")
+    return _write([Path(f) for f in named], None if out is None else Path(out), force, figures)
+
+
+def _write(folders: Sequence[Path], out: Path | None, force: bool, figures: bool) -> Report:
     source = read(folders)
     out = out or (folders[0] / "report" if len(folders) == 1 else Path("runs/report"))
     _check_free(out, force)

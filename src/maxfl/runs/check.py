@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from maxfl.core.federation_files import DESCRIPTION, UNFINISHED
+from maxfl.core.federation_files import DESCRIPTION, UNFINISHED, open_federation
 from maxfl.runs.checkpoint import Checkpoint
 from maxfl.runs.folder import CHECKPOINT
 from maxfl.runs.progress import PROGRESS
@@ -63,6 +63,10 @@ def _check(folder: Path, name: str, what: str, progress: Callable[[str], None] |
         with explain_damage(str(folder / name)):
             summary = read_mapping(folder / name)
             damage = find_damage(folder, name, summary, progress)
+            if name == DESCRIPTION and not damage:
+                open_federation(folder)
+            elif name == SUMMARY:
+                [entry["values"] for entry in summary["configurations"]]
             return Checked(folder, what, damage, unknown=FILES not in summary)
     except InputError as error:
         return Checked(folder, what, [str(error)])

@@ -17,6 +17,7 @@ from pydantic import (
 
 from maxfl.algorithms import ALGORITHMS
 from maxfl.core.model import Precision
+from maxfl.utils.errors import did_you_mean
 
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 
@@ -290,6 +291,7 @@ class AlgorithmConfig(BaseModel):
             if key not in allowed:
                 raise ValueError(
                     f"{self.name} has no hyper-parameter `{key}`; it has {', '.join(allowed)}"
+                    f"{did_you_mean(key, allowed)}"
                 )
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise ValueError(f"`{key}` = {value!r} is not a number")

@@ -40,7 +40,12 @@ def parse_setting(text: str, option: str = "--set") -> tuple[str, Any]:
     if not equals or not key.strip():
         raise InputError(f"{option} {text}: expected key=value, for instance training.rounds=50")
     try:
-        return key.strip(), tomllib.loads(f"value = {value}")["value"]
+        parsed = tomllib.loads(f"value = {value}")
+        if len(parsed) > 1:
+            raise InputError(f"{option} {key.strip()}: one setting at a time, not several lines")
+        return key.strip(), parsed["value"]
+    except InputError:
+        raise
     except tomllib.TOMLDecodeError:
         return key.strip(), value.strip()
     except (ValueError, RecursionError) as error:

@@ -34,7 +34,7 @@ from maxfl.report.source import has_results, read
 from maxfl.runs.checkpoint import Checkpoint
 from maxfl.runs.progress import ProgressFile
 from maxfl.utils.dicts import differences, written_first
-from maxfl.utils.errors import InputError
+from maxfl.utils.errors import InputError, shorten
 from maxfl.utils.files import digest, partial_path, read_mapping, write_json, write_whole
 from maxfl.utils.integrity import explain_damage, file_digest, refuse_damaged, seal
 from maxfl.utils.paths import CARD, EXPERIMENT, SUMMARY
@@ -57,7 +57,12 @@ class RunFolder:
     """
 
     def __init__(self, path: str | Path, results: Sequence[str], last: str = SUMMARY) -> None:
-        self.path, self._results, self._last = Path(path), results, last
+        try:
+            self.path = Path(path)
+            self.path.exists()
+        except (OSError, TypeError, ValueError) as error:
+            raise InputError(f"can't use {shorten(path)} as a folder: {error}") from None
+        self._results, self._last = results, last
 
     @property
     def is_begun(self) -> bool:
@@ -152,7 +157,8 @@ class RunFolder:
                 f"the run in {folder} was finished, but {', '.join(lost)} is gone: put it back, or "
                 f"choose another folder"
             )
-        refuse_damaged(folder, self._last, read_mapping(folder / self._last))
+        with explain_damage(str(folder / self._last)):
+            refuse_damaged(folder, self._last, read_mapping(folder / self._last))
 
 
 def _refuse_another(folder: Path, there: dict[str, Any], here: dict[str, Any]) -> None:

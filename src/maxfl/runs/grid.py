@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from maxfl.runs.config import RunConfig
@@ -22,7 +22,13 @@ MOST_CONFIGURATIONS = 10_000
 """Of a sweep; more are taken for a mistake."""
 
 
-def expand(raw: dict[str, Any], where: str, *, force: bool = False) -> Grid:
+def expand(
+    raw: dict[str, Any],
+    where: str,
+    *,
+    force: bool = False,
+    announce: Callable[[str], None] | None = None,
+) -> Grid:
     """Return every combination of the lists under ``[sweep]``, on top of the rest of the file.
 
     With several tables ``[[sweep]]``, the combinations of each, one after another.
@@ -31,6 +37,7 @@ def expand(raw: dict[str, Any], where: str, *, force: bool = False) -> Grid:
         raw: The file's content.
         where: What it is called in messages.
         force: Whether more than ``MOST_CONFIGURATIONS`` are meant.
+        announce: Called with a line where checking them will take time.
     """
     base = {key: value for key, value in raw.items() if key != "sweep"}
     axes = [_axes(table, where) for table in sweep_tables(raw, where)]
@@ -40,6 +47,8 @@ def expand(raw: dict[str, Any], where: str, *, force: bool = False) -> Grid:
             f"{where} has {count:,} combinations, more than {MOST_CONFIGURATIONS:,}: shorten the "
             f"lists of its sweep, or add --force if that is meant"
         )
+    if count > MOST_CONFIGURATIONS and announce:
+        announce(f"checking {count:,} combinations, which takes a minute for every 100,000 or so")
     values = [
         dict(zip(table, combination, strict=True))
         for table in axes

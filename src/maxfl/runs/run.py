@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -19,7 +19,7 @@ from maxfl.runs.folder import RunFolder
 from maxfl.runs.summary import summarise
 from maxfl.runs.tables import Labels, results_files
 from maxfl.runs.trackers.base import OpenTracker, TrackerDispatch, configurations_of
-from maxfl.utils.errors import InputError
+from maxfl.utils.errors import InputError, shorten
 from maxfl.utils.files import to_tensors
 from maxfl.utils.paths import MODEL, TABLES
 
@@ -60,6 +60,7 @@ def run(
             f"run() takes a maxfl.Simulation or a maxfl.StreamingSimulation, not a "
             f"{type(simulation).__name__}"
         )
+    _check_arguments(labels, progress, trackers)
     session = simulation.session
     labels = (labels or Labels()).of(session.configurations)
     place = RunFolder(folder, (*TABLES, MODEL))
@@ -98,6 +99,21 @@ def run(
             shown.remove()
             place.write_card()
     return place.path
+
+
+def _check_arguments(labels: Any, progress: Any, trackers: Any) -> None:
+    """Refuse arguments of the wrong kind before the folder is touched."""
+    if labels is not None and not isinstance(labels, Labels):
+        raise InputError(f"labels = {shorten(labels)}: expected maxfl.Labels(...)")
+    if progress is not None and not callable(progress):
+        raise InputError(
+            f"progress = {shorten(progress)}: expected a function of (stage, done, total)"
+        )
+    for given in trackers:
+        if not callable(given):
+            raise InputError(
+                f'trackers: {shorten(given)} is none; maxfl.tracker("mlflow") gives one'
+            )
 
 
 class _Trained(NamedTuple):

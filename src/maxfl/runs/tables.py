@@ -1,7 +1,7 @@
 """A history as tidy columns (Arrow), readable without this package once written as Parquet."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +13,9 @@ from maxfl.data.statistics import federation_stats
 from maxfl.engine.history import History
 from maxfl.utils.errors import InputError, check_count, shorten
 from maxfl.utils.paths import PARTITION, TABLES
+
+COLUMNS = {"configuration", "round", "clients", "model", "metric", "value"}
+"""Of metrics.parquet, beside those of swept settings."""
 
 
 class Labels(NamedTuple):
@@ -42,8 +45,24 @@ class Labels(NamedTuple):
             check_count("indices", index, least=0)
         if len(set(indices)) < len(indices):
             raise InputError(f"indices = {indices}: expected a different one for each")
-        plain = [_plain(chosen, "values") for chosen in values]
-        return Labels([*map(int, indices)], plain, _plain(self.config, "config"))
+        for chosen in values:
+            _check_values(chosen)
+        try:
+            plain = [_plain(chosen, "values") for chosen in values]
+            config = _plain(self.config, "config")
+        except RecursionError:
+            raise InputError("labels hold themselves: a results file can't hold that") from None
+        return Labels([*map(int, indices)], plain, config)
+
+
+def _check_values(chosen: Any) -> None:
+    """Refuse values of a configuration that are no columns of a table."""
+    if not isinstance(chosen, Mapping):
+        raise InputError(f"values = {shorten(chosen)}: expected a dict for each configuration")
+    if taken := sorted(COLUMNS & {str(name) for name in chosen}):
+        raise InputError(
+            f"values.{taken[0]}: metrics.parquet has a column of that name; choose another"
+        )
 
 
 def _plain(value: Any, where: str) -> Any:
@@ -138,9 +157,17 @@ def metrics_table(history: History, labels: Labels, seeds: Sequence[int]) -> pa.
     row = np.searchsorted(np.asarray(labels.indices), table["configuration"].to_numpy())
     table = table.add_column(1, "seed", pa.array(np.asarray(seeds, np.int64)[row]))
     for name in dict.fromkeys(n for chosen in labels.values for n in chosen if n != "seed"):
-        column = pa.array([chosen.get(name) for chosen in labels.values])
+        column = _column([chosen.get(name) for chosen in labels.values])
         table = table.append_column(name, column.take(pa.array(row)))
     return table
+
+
+def _column(values: Sequence[Any]) -> pa.Array:
+    """Return a column; as text where values are of several types."""
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return pa.array([None if value is None else str(value) for value in values])
 
 
 def _metric_rows(
