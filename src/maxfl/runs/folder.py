@@ -59,7 +59,9 @@ class RunFolder:
     def __init__(self, path: str | Path, results: Sequence[str], last: str = SUMMARY) -> None:
         try:
             self.path = Path(path)
-            self.path.exists()
+            os.lstat(self.path)
+        except (FileNotFoundError, NotADirectoryError):
+            pass  # it will be made, or that can't be done
         except (OSError, TypeError, ValueError) as error:
             raise InputError(f"can't use {shorten(path)} as a folder: {error}") from None
         self._results, self._last = results, last
