@@ -83,7 +83,8 @@ def train(participation, requirement, rounds=12, algorithm=None):
     ],
 )
 def test_nobody_willing_leaves_the_model_as_it_was(rule, algorithm, samples):
-    history = train(rule(0), maxfl.fixed(1e-6), algorithm=algorithm)
+    with pytest.warns(maxfl.TrainingWarning, match="no client participated .* none was willing"):
+        history = train(rule(0), maxfl.fixed(1e-6), algorithm=algorithm)
     assert not history.cohorts.participated.any()
     assert not history.evaluation.willing.any()
     np.testing.assert_array_equal(history.stalled_from(), [1])
@@ -110,7 +111,7 @@ def test_opt_out_starts_at_its_round_and_clients_come_back():
 
 
 def test_decline_samples_as_if_everyone_would_come():
-    options = {"requirement": maxfl.fixed(0.8), "algorithm": maxfl.maxfl(epsilon=0.0)}
+    options = {"requirement": maxfl.fixed(1.15), "algorithm": maxfl.maxfl(epsilon=0.0)}
     declining, free = (
         train(rule, **options).cohorts for rule in (maxfl.decline(0), maxfl.everyone())
     )

@@ -113,7 +113,7 @@ def test_clients_of_very_unequal_size():
     assert len(federation.train.y) == sum(sizes)
     history = maxfl.simulate(
         federation, DROPOUT_MODEL, maxfl.maxfl(), TRAINING._replace(cohort=6, rounds=3),
-        requirement=maxfl.solo(1.5, 10),
+        requirement=maxfl.fixed(1.5, 10),
     )  # fmt: skip
     params = jax.tree.map(lambda a: a[0], history.params)
     evaluation = history.evaluation

@@ -214,7 +214,7 @@ class Diagnosis:
         dropout = self._hparams.participation.client_dropout[c]
         why = (
             f"none that was sampled replied (participation.client_dropout is {dropout:.3g})"
-            if self._has_sampled[c]
+            if self._has_sampled[c] and dropout > 0
             else "none was willing"
         )
         text = f"no client participated in rounds 1 to {self._idle[c]}, so that nothing was trained"

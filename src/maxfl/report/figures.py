@@ -32,6 +32,7 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     with mpl.rc_context(_style()):
         for path, kind in zip(paths, FORMATS, strict=True):
             figure.savefig(path, dpi=200, metadata=dates.get(kind))
+            figure.set_layout_engine("none")  # it is laid out by now; that takes most of the time
     return paths
 
 

@@ -41,6 +41,7 @@ def write(finding: Finding, folder: Path) -> list[Path]:
         figure = Figure(figsize=SIZE, layout="constrained")
         finding.draw(figure)
         figure.savefig(png, dpi=150)
+        figure.set_layout_engine("none")  # it is laid out by now
         figure.savefig(svg, metadata={"Date": None})
     with table.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
