@@ -78,7 +78,7 @@ def test_clients_share_chunks(chunk_size):
 
 @pytest.mark.parametrize("alike", [False, True])
 @pytest.mark.parametrize(
-    "samples", [300_000, pytest.param(30_000_000, marks=pytest.mark.processes)]
+    "samples", [100_000, pytest.param(30_000_000, marks=pytest.mark.processes)]
 )
 def test_a_client_of_millions_of_samples(samples, alike):
     """One by one in float32, the mean loss of 3·10⁷ samples would be wrong by five per cent.

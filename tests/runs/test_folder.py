@@ -113,7 +113,7 @@ def test_a_refusal_for_want_of_room_claims_nothing(tmp_path, monkeypatch):
     run(simulation({"rounds": 3}), folder)
 
 
-@pytest.mark.parametrize("training", [{"rounds": 7}, {"rounds": 60, "checkpoint_every": 1}])
+@pytest.mark.parametrize("training", [{"rounds": 7}, {"rounds": 199}])
 def test_a_run_takes_no_more_room_than_was_predicted(tmp_path, monkeypatch, training):
     folder, largest = tmp_path / "run", 0
     real = os.fsync

@@ -40,13 +40,13 @@ def test_another_method_starts_with_its_own_hyperparameters():
 
 
 def test_large_sweeps_expand_in_linear_time_and_the_largest_want_force():
-    """Twenty thousand in seconds; looking each up in all before it would take minutes."""
-    many = {"sweep": {"seed": list(range(20_000))}}
-    with pytest.raises(InputError, match=r"s has 20,000 combinations, more than 10,000: shorten"):
+    """Ten thousand in seconds; looking each up in all before it would take minutes."""
+    many = {"sweep": {"seed": list(range(10_001))}}
+    with pytest.raises(InputError, match=r"s has 10,001 combinations, more than 10,000: shorten"):
         expand(many, "s")
     began = time.process_time()
-    assert len(expand(many, "s", force=True).configs) == 20_000
-    assert time.process_time() - began < 20
+    assert len(expand(many, "s", force=True).configs) == 10_001
+    assert time.process_time() - began < 10
     with pytest.raises(InputError, match=r"twice in its sweep: model\.hidden = \[4\]"):
         expand({"sweep": {"model": {"hidden": [[4], [5], [4]]}}}, "s")
     with pytest.raises(InputError, match="twice"):

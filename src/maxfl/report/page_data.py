@@ -60,7 +60,7 @@ def pack(trace: Trace, step: int = 1) -> Packed:
     whole = (bits << np.arange(4, dtype=np.uint8)[:, None, None]).sum(0, dtype=np.uint8)
     # Client by client, since a client's rounds resemble each other.
     parts = [whole.T.tobytes(), *(_differences(g.T / scale) for g in gaps)]
-    text = base64.b64encode(zlib.compress(b"".join(parts), 9)).decode()
+    text = base64.b64encode(zlib.compress(b"".join(parts))).decode()
     return Packed(trace.rounds[picked].tolist(), scale, text)
 
 
