@@ -44,12 +44,6 @@ def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers():
-    """One more than there are cores: those that wait for a disk or a process leave theirs idle."""
-    return (os.cpu_count() or 1) + 1
-
-
 def pytest_configure():
     BLOCKS.listen()
 
