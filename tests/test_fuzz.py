@@ -4,6 +4,7 @@ Whatever it refuses, it leaves the output folder as it was. Settings that are ac
 their folder is claimed; some of them are trained too, the others end where training would begin.
 """
 
+import inspect
 import json
 import math
 import random
@@ -45,8 +46,10 @@ OTHERS = [
 ]  # fmt: skip
 
 
-HPARAMS = ("temperature", "epsilon", "q", "mu", "start", "rounds", "cooling", "lam", "step_size")
-"""Of some method or other."""
+HPARAMS = {
+    name for make in maxfl.ALGORITHMS.values() for name in inspect.signature(make).parameters
+}
+"""Hyper-parameters of all methods."""
 
 
 class TrainingReached(Exception):  # noqa: N818 (no error)
@@ -67,7 +70,7 @@ def keys():
                 yield f"{name}.{key}", choices
 
 
-KEYS = {**dict(keys()), **{f"algorithm.{name}": [] for name in HPARAMS}}
+KEYS = {**dict(keys()), **{f"algorithm.{name}": [] for name in sorted(HPARAMS)}}
 
 
 def misspell(rng, word):

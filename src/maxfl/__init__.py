@@ -114,7 +114,9 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
     if name in _RENAMED:
         raise AttributeError(f"maxfl.{name} is called maxfl.{_RENAMED[name]} now")
-    raise AttributeError(f"maxfl has no {name}; see dir(maxfl)")
+    from maxfl.utils.errors import did_you_mean
+
+    raise AttributeError(f"maxfl has no {name}; see dir(maxfl){did_you_mean(name, __all__)}")
 
 
 def __dir__() -> list[str]:

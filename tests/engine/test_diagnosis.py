@@ -70,7 +70,7 @@ def test_nothing_is_said_of_a_run_that_learns_or_that_is_left_later():
 def test_krum_with_too_few_replies_leaves_the_model_and_says_so():
     """A cohort of three and f = 0 will do; with clients that fail, at most two reply at times."""
     with pytest.warns(
-        maxfl.TrainingWarning, match=r"rounds no more than 2 · num_byzantine \+ 2 = 2 clients"
+        maxfl.TrainingWarning, match=r"rounds no more than 2 · num_byzantine \+ 2 = 2 clients sent"
     ):
         history = simulate(
             maxfl.maxfl(epsilon=0.0), TWELVE, aggregator=maxfl.aggregators.krum(0),

@@ -138,8 +138,8 @@ def explain_interrupt(folder: Path) -> Iterator[None]:
             f"--resume to go on"
         ) from error
     except Interrupted as end:
-        kept = f" {folder} keeps what is done: add --resume to go on." if folder.exists() else ""
-        errors.print(f"{end}.{kept}", soft_wrap=True, markup=False, highlight=False)
+        hint = f" {folder} keeps what is done: add --resume to go on." if folder.exists() else ""
+        errors.print(f"{end}.{hint}", soft_wrap=True, markup=False, highlight=False)
         raise typer.Exit(end.exit_code) from None
 
 

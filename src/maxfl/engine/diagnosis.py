@@ -88,7 +88,7 @@ class Diagnosis:
 
     def follow(self, block: Block) -> list[str]:
         """Take note of one more block, and return what is new in it, in words."""
-        self._judge(block)
+        self._watch_losses(block)
         self._watch_steps(block)
         findings = self.findings()
         new: dict[str, list[Finding]] = {}
@@ -102,7 +102,7 @@ class Diagnosis:
         return [f"{among[kind] if total > 1 else ''}{found[0].text}" for kind, found in new.items()]
 
     def warn(self, block: Block) -> list[str]:
-        """Do so, and give a ``TrainingWarning`` of what is new."""
+        """Follow one more block, and give a ``TrainingWarning`` of what is new in it."""
         new = self.follow(block)
         for text in new:
             warnings.warn(text, TrainingWarning, stacklevel=4)
@@ -121,7 +121,7 @@ class Diagnosis:
             for c in range(len(self._now))
         ]
 
-    def _judge(self, block: Block) -> None:
+    def _watch_losses(self, block: Block) -> None:
         """Look at the losses: whether they are finite, and at first what solo models gain."""
         honest = self._honest
         losses = np.asarray(block.evaluation.train_loss)
@@ -224,9 +224,9 @@ class Diagnosis:
         stretch, total = self._longest[c], self._session.experiment.training.rounds
         if stretch is None or stretch.rounds < min(MANY_ROUNDS, total):
             return []
-        first, last, _, weight, gaps = stretch
+        first, last, gaps = stretch.first, stretch.last, stretch.gaps
         rounds = f"in rounds {first} to {last}" if last > first else f"in round {first}"
-        if weight > NO_WEIGHT:
+        if stretch.largest_weight > NO_WEIGHT:
             text = (
                 f"the model stood still {rounds}, though clients participated: their updates are 0 "
                 f"or lost in rounding; raise training.local_lr (now {self._local_lr(c)}) or "
@@ -241,8 +241,8 @@ class Diagnosis:
             else f"the temperature ({temperature[c]:.3g}) is too low"
         )
         text = (
-            f"no client had a weight above {weight:.2g} {rounds}, so that the model stood still: "
-            f"{why}{range_}"
+            f"no client had a weight above {stretch.largest_weight:.2g} {rounds}, so that "
+            f"the model stood still: {why}{range_}"
         )
         return [Finding("no-weights", text)]
 
@@ -252,7 +252,8 @@ class Diagnosis:
         limit = int(krum_limit(self._hparams.aggregator)[c])
         text = (
             f"in {self._too_few[c]} of {self._rounds} rounds no more than 2 · num_byzantine + 2 = "
-            f"{limit} clients replied, too few for Krum: the model stayed as it was"
+            f"{limit} clients sent a finite update, too few for Krum: the model stayed as it "
+            f"was"
         )
         return [Finding("too-few-for-krum", text)]
 

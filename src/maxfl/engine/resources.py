@@ -113,19 +113,19 @@ class Resources:
         )
 
     @contextmanager
-    def explain_shortage(self, folder: Path, remedy: str, kept: str) -> Iterator[None]:
+    def explain_shortage(self, folder: Path, remedy: str, saved: str) -> Iterator[None]:
         """Say what to change where disk or memory is short.
 
         Args:
             folder: Of the run.
             remedy: What to do where the disk is full.
-            kept: What is not lost, as a sentence.
+            saved: What is not lost, as a sentence.
         """
         with (
             explain_disk_full(
-                folder, "the run", self.folder_bytes, f"make room.{kept} Or {remedy}"
+                folder, "the run", self.folder_bytes, f"make room.{saved} Or {remedy}"
             ),
-            explain_out_of_memory(self.advice, kept),
+            explain_out_of_memory(self.advice, saved),
         ):
             yield
 
@@ -135,15 +135,15 @@ class Resources:
 
 
 @contextmanager
-def explain_out_of_memory(advice: Callable[[], str], kept: str = "") -> Iterator[None]:
-    """Say what was predicted, and which setting to lower; ``kept`` says what is not lost."""
+def explain_out_of_memory(advice: Callable[[], str], saved: str = "") -> Iterator[None]:
+    """Say what was predicted, and which setting to lower; ``saved`` says what is not lost."""
     try:
         yield
     except (jax.errors.JaxRuntimeError, MemoryError) as error:
         why = str(error).split("\n")[0]
         if isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" not in why:
             raise
-        raise OutOfMemoryError(f"out of memory ({why}). {advice()}{kept}") from error
+        raise OutOfMemoryError(f"out of memory ({why}). {advice()}{saved}") from error
 
 
 def footprint(experiment: Experiment, in_memory: Federation, eval_batch: EvalBatch) -> Footprint:

@@ -335,12 +335,12 @@ class MaxFL(FedAvg):
         finite = all(np.isfinite(array).all() for array in model.values())
         return "" if finite else "the step along the replies is not finite"
 
-    def _no_weight(self, weighty: int) -> str:
-        """Return why good replies, so many of which have a weight, have none together."""
+    def _no_weight(self, num_weighted: int) -> str:
+        """Return why good replies have no weight together, though so many of them have one."""
         aggregator = self._config.aggregator
-        if aggregator.rule is AggregationRule.KRUM and weighty:
+        if aggregator.rule is AggregationRule.KRUM and num_weighted:
             limit = krum_limit(aggregator.hparams)
-            return f"{weighty} replies with a weight, and Krum needs more than {limit}"
+            return f"{num_weighted} replies with a weight, and Krum needs more than {limit}"
         return "no reply has a weight"
 
     def _events(self, replies: SortedReplies, messages: list[Message]) -> list[Event]:

@@ -135,7 +135,7 @@ def _read_run(folder: Path, experiment: dict[str, Any]) -> _Folder:
             f"{folder}` shows how far it is"
         )
     summary = read_mapping(folder / SUMMARY)
-    refuse_damaged(folder, SUMMARY, summary, but=(MODEL,))
+    refuse_damaged(folder, SUMMARY, summary, unread=(MODEL,))
     config = experiment.get("config", {})
     count = len(summary["configurations"])
     configs = config if isinstance(config, list) else [config] * count

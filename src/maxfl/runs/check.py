@@ -7,7 +7,6 @@ from typing import NamedTuple
 from maxfl.core.federation_files import DESCRIPTION, UNFINISHED, open_federation
 from maxfl.runs.checkpoint import Checkpoint
 from maxfl.runs.folder import CHECKPOINT
-from maxfl.runs.progress import PROGRESS
 from maxfl.utils.errors import InputError
 from maxfl.utils.files import read_mapping
 from maxfl.utils.integrity import FILES, explain_damage, find_damage
@@ -21,7 +20,7 @@ class Checked(NamedTuple):
         folder: Where.
         what: What it holds, in words.
         damage: What is wrong with it, in words.
-        unknown: Whether that can't be told, as there are no digests.
+        unknown: Whether there are no digests to compare.
     """
 
     folder: Path
@@ -63,10 +62,11 @@ def _check(folder: Path, name: str, what: str, progress: Callable[[str], None] |
         with explain_damage(str(folder / name)):
             summary = read_mapping(folder / name)
             damage = find_damage(folder, name, summary, progress)
+            # What other commands would refuse is not whole either.
             if name == DESCRIPTION and not damage:
                 open_federation(folder)
-            elif name == SUMMARY:
-                [entry["values"] for entry in summary["configurations"]]
+            if name == SUMMARY and not all("values" in e for e in summary["configurations"]):
+                raise KeyError("values")
             return Checked(folder, what, damage, unknown=FILES not in summary)
     except InputError as error:
         return Checked(folder, what, [str(error)])
@@ -86,7 +86,4 @@ def _check_unfinished(folder: Path) -> Checked:
     if left := [name for name in (*TABLES, MODEL) if (folder / name).exists()]:
         lost = STUDY if "study" in description else SUMMARY
         return Checked(folder, what, [f"{folder / lost} is gone, though there is {left[0]}"])
-    is_ours = "federation" in description and not (folder / PROGRESS).exists()
-    return Checked(
-        folder, f"{what}, nothing saved yet" if is_ours else what, [], unknown=not is_ours
-    )
+    return Checked(folder, what, [], unknown=True)

@@ -81,9 +81,9 @@ def run(
                 checkpoint.make_folder()
             opened = trackers if is_leader() else ()
             dispatch = TrackerDispatch(shown, configurations_of(place.path, labels), opened)
-            kept = f" {place.path} keeps what is done: add --resume (resume=True) to go on."
+            saved_hint = f" {place.path} keeps what is done: add --resume (resume=True) to go on."
             with (
-                simulation.resources.explain_shortage(place.path, ELSEWHERE, kept),
+                simulation.resources.explain_shortage(place.path, ELSEWHERE, saved_hint),
                 shown.noting_failure(),
             ):
                 with simulation.open(checkpoint.folder, shown.report):
@@ -109,6 +109,8 @@ def _check_arguments(labels: Any, progress: Any, trackers: Any) -> None:
         raise InputError(
             f"progress = {shorten(progress)}: expected a function of (stage, done, total)"
         )
+    if not isinstance(trackers, Sequence):
+        raise InputError(f"trackers = {shorten(trackers)}: expected a list of them")
     for given in trackers:
         if not callable(given):
             raise InputError(
@@ -152,7 +154,8 @@ def _train(
         for now, block in simulation.blocks(prepared, state, done=len(blocks)):
             state = simulation.session.fetch(now)
             blocks.append(block)
-            # First told, then saved: whoever is cut off in between is told twice, never not at all.
+            # Trackers first, then the checkpoint: a run cut off in between reports a block twice,
+            # never not at all.
             dispatch.measured(simulation.history(prepared, [block], state))
             shown.warn(diagnosis.warn(block))
             if is_leader():

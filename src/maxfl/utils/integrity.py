@@ -64,13 +64,13 @@ def find_broken_seal(folder: Path, name: str, summary: Mapping[str, Any]) -> str
 
 
 def refuse_damaged(
-    folder: Path, name: str, summary: Mapping[str, Any], but: Sequence[str] = ()
+    folder: Path, name: str, summary: Mapping[str, Any], unread: Sequence[str] = ()
 ) -> None:
-    """Refuse a folder whose files are not as they were written, ``but`` some that are not read."""
+    """Refuse a folder whose files are not as they were written; those ``unread`` do not matter."""
     if broken := find_broken_seal(folder, name, summary):
         damage = [broken]
     else:
-        read = {file: sha for file, sha in summary.get(FILES, {}).items() if file not in but}
+        read = {file: sha for file, sha in summary.get(FILES, {}).items() if file not in unread}
         damage = find_damage(folder, name, {FILES: read})
     if damage:
         raise InputError(
