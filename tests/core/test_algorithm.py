@@ -1,5 +1,7 @@
 """The contract: a learning rate in the loss, or beside the gradient."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -38,7 +40,7 @@ def test_a_rate_in_the_loss_gives_the_same_rounds(monkeypatch):
     """With the engine's own gradient, of minibatches of two sizes."""
     plain = train(**sweep(*PAIR))
     monkeypatch.setattr(contract, "rate_in_loss", lambda: True)
-    again = DROPOUT_MODEL._replace(apply=lambda *args: DROPOUT_MODEL.apply(*args))
+    again = dataclasses.replace(DROPOUT_MODEL, apply=lambda *args: DROPOUT_MODEL.apply(*args))
     in_loss = train(**sweep(*PAIR, model=again))  # another model, so that it is traced again
     np.testing.assert_allclose(
         in_loss.evaluation.train_loss, plain.evaluation.train_loss, rtol=1e-5

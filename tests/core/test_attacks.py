@@ -113,8 +113,8 @@ def test_byzantine_clients_count_in_no_mean_and_never_leave():
         )  # fmt: skip
     is_byzantine = history.is_byzantine[0]
     honest = history.is_seen & ~is_byzantine
-    accuracy = history.evaluation.test_accuracy[0, -1]
-    assert history.accuracy("seen")[0, -1] == pytest.approx(accuracy[honest].mean())
+    accuracy = history.evaluation.test_metrics[0][0, -1]
+    assert history.test_metric("seen")[0, -1] == pytest.approx(accuracy[honest].mean())
     assert history.evaluation.willing[0][:, is_byzantine].all()
     assert not history.evaluation.willing[0][:, honest].any()
     for t in range(TRAINING.rounds):

@@ -16,8 +16,12 @@ GOOD = (X, Y)
     [
         ((X[:0], Y[:0]), "train data of client 1 is empty"),
         ((X, Y[:2]), "x has shape"),
-        ((X, Y.astype(float)), "labels are float64"),
-        ((X, Y - 1), "labels run from -1 to 0; they count from 0"),
+        ((X, Y.astype(float)), "client 1: labels are float32.., but those of the train data of"),
+        ((X, np.stack([Y, Y], 1)), "client 1: labels are int32.2., but"),
+        ((X, Y.astype("U1")), "labels are <U1; expected integers or floats"),
+        ((X, Y * np.nan), "3 label value.s. are NaN"),
+        ((X, np.zeros((3, 0))), "labels without any number"),
+        ((X, Y - 1), "labels run from -1 to 0; classes count from 0. If they are numbers"),
         ((X, Y + 2**32), "labels run from"),
         ((X.astype(np.float64) + 1e300, Y), "6 feature value.s. are NaN, infinite or too large"),
         ((np.full((3, 2), 2**40), Y), "integer features beyond 32 bits"),
@@ -129,3 +133,26 @@ def test_an_input_scaling_that_does_not_fit_is_refused(scaling, words):
         maxfl.Simulation(
             federation, maxfl.mlp(2, (3,), 2), maxfl.fedavg(), maxfl.Training(cohort=1)
         )
+
+
+@pytest.mark.parametrize(
+    ("y", "stored", "classes"),
+    [
+        (np.array([0, 1, 1]), np.int32, 2),
+        (np.array([True, False, True]), np.int32, 2),
+        (np.array([0.5, -1.0, 2.0]), np.float32, None),
+        (np.array([[1, 0], [0, 1], [1, 1]]), np.int32, None),
+        (np.array([[-1, 5], [2, 3], [0, 0]]), np.int32, None),
+    ],
+)
+def test_labels_may_be_anything_and_one_integer_is_a_class(y, stored, classes):
+    federation = maxfl.Federation.from_clients([(X, y)], [(X, y)])
+    assert federation.classes == classes
+    assert federation.train.y.dtype == stored
+    np.testing.assert_array_equal(federation.train.y, y)
+    assert federation.digest() != maxfl.Federation.from_clients([GOOD], [(X, Y[::-1])]).digest()
+
+
+def test_classes_of_other_labels_are_refused():
+    with pytest.raises(maxfl.InputError, match="only one integer per sample is a class"):
+        maxfl.Federation.from_clients([(X, X)], [(X, X)], classes=2)

@@ -28,6 +28,20 @@ def test_what_is_written_is_what_is_read(tmp_path):
     assert len(some.y) == 32
 
 
+@pytest.mark.parametrize("labels", [np.float32, np.int32])
+def test_labels_of_any_shape_are_written(tmp_path, labels):
+    clients = [[(x, np.stack([y, -y], 1).astype(labels)) for x, y in client] for client in CLIENTS]
+    found = open_federation(write_federation(tmp_path / "clients", clients, classes=None))
+    assert found.classes is None
+    assert found.train.y.dtype == labels
+    np.testing.assert_array_equal(found.train.y[:9], clients[0][0][1])
+    np.testing.assert_array_equal(read_clients(found.test, np.array([3])).y, clients[3][1][1])
+    with pytest.raises(InputError, match=r"labels are .*, but classes = 3"):
+        write_federation(tmp_path / "more", clients, classes=3)
+    with pytest.raises(InputError, match=r"labels are .*, but classes = None"):
+        write_federation(tmp_path / "more", CLIENTS, classes=None)
+
+
 def test_broken_files_are_refused(tmp_path):
     with pytest.raises(InputError, match="holds no federation"):
         open_federation(tmp_path)

@@ -1,4 +1,4 @@
-"""The MLP of the paper: its shapes, its start, its dropout; products in another precision."""
+"""A model and what it is trained on; products in another precision."""
 
 import jax
 import jax.numpy as jnp
@@ -6,54 +6,63 @@ import numpy as np
 import pytest
 
 import maxfl
-from maxfl.core.model import Model, _drop
+from maxfl.core.model import Model
 from support.small import MODEL, train
 
 
-def test_shapes_and_start():
-    model = maxfl.mlp(784, (64, 30), 62)
-    params = model.init(jax.random.key(0))
-    assert [p.weight.shape for p in params] == [(784, 64), (64, 30), (30, 62)]
-    for layer, inputs in zip(params, (784, 64, 30), strict=True):
-        bound = 1 / np.sqrt(inputs)
-        assert abs(layer.weight).max() <= bound
-        assert layer.weight.std() == pytest.approx(bound / np.sqrt(3), rel=0.1)
-        assert layer.bias.std() == pytest.approx(bound / np.sqrt(3), rel=0.5)
-    assert model.apply(params, jnp.zeros((5, 28, 28))).shape == (5, 62)
+def test_metrics_go_with_the_loss():
+    names = {
+        maxfl.losses.cross_entropy: ["accuracy"],
+        maxfl.losses.multi_label: ["accuracy"],
+        maxfl.losses.squared_error: ["mae", "rmse"],
+        maxfl.losses.huber(2.0): ["mae", "rmse"],
+        maxfl.losses.next_token(): ["perplexity", "accuracy"],
+        jnp.subtract: ["loss"],
+    }
+    for loss, expected in names.items():
+        model = Model(MODEL.init, MODEL.apply, loss=loss)
+        assert [metric.name for metric in model.metric_infos] == expected
+    assert not model.metric_infos[0].higher_is_better
 
 
-def test_equal_arguments_give_one_model():
-    assert maxfl.mlp(4, (3,), 2) is maxfl.mlp(4, (3,), 2)
+def test_equal_parts_make_equal_models():
+    again = Model(MODEL.init, MODEL.apply)
+    assert again == MODEL
+    assert hash(again) == hash(MODEL)
+    others = (
+        Model(MODEL.init, MODEL.apply, loss=maxfl.losses.huber()),
+        Model(MODEL.init, MODEL.apply, metrics={"hits": maxfl.metrics.accuracy}),
+        Model(MODEL.init, MODEL.apply, frozen=np.zeros(2)),
+    )
+    assert len({MODEL, *others}) == 4
+    assert Model(MODEL.init, MODEL.apply, loss=maxfl.losses.huber()) == others[0]
 
 
-@pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
-@pytest.mark.parametrize("units", [64, 6, 1])
-def test_dropout_drops_its_share_and_keeps_the_mean(rate, units):
-    h = _drop(jax.random.key(1), jnp.ones((40_000 // units, units)), rate)
-    assert (h == 0).mean() == pytest.approx(rate, abs=0.012)
-    assert h.mean() == pytest.approx(1, abs=0.06)
-    assert len(np.unique(h)) == 2
+@pytest.mark.parametrize(
+    ("metrics", "what"),
+    [
+        ({}, "leave it out"),
+        ([], "leave it out"),
+        ({"my score": maxfl.metrics.accuracy}, "becomes a column"),
+        ({"score": lambda outputs, y: y}, "higher_is_better"),  # noqa: ARG005
+        ({"loss": maxfl.metrics.absolute_error}, "is not the loss"),
+        (("mae",), "leave it out"),
+    ],
+)
+def test_bad_metrics_are_refused(metrics, what):
+    with pytest.raises(maxfl.InputError, match=what):
+        Model(MODEL.init, MODEL.apply, metrics=metrics)
 
 
-def test_dropout_is_off_without_a_key():
-    model = maxfl.mlp(4, (50,), 2, dropout=0.9)
-    params, x = model.init(jax.random.key(0)), jnp.ones((3, 4))
-    np.testing.assert_array_equal(model.apply(params, x), model.apply(params, x))
-    drawn = [model.apply(params, x, jax.random.key(s)) for s in (1, 2)]
-    assert (drawn[0] != drawn[1]).any()
+def test_state_stays_in_full_precision():
+    def apply(variables, x, key=None):  # noqa: ARG001
+        return x @ variables.params, variables.state + x.mean()
 
-
-@pytest.mark.parametrize("hidden", [3, (0,), (-2,), (2.5,), None])
-def test_bad_widths_are_refused(hidden):
-    with pytest.raises(maxfl.InputError, match="hidden"):
-        maxfl.mlp(4, hidden, 2)
-    assert maxfl.mlp(4, [3], 2) is maxfl.mlp(4, (3,), 2)
-
-
-@pytest.mark.parametrize("rate", [1.0, -0.1])
-def test_a_bad_rate_is_refused(rate):
-    with pytest.raises(maxfl.InputError, match="dropout"):
-        maxfl.mlp(4, (3,), 2, dropout=rate)
+    low = maxfl.with_precision(Model(lambda _: (), apply), "bfloat16")
+    variables = maxfl.Variables(jnp.full((1, 2), THIRD), jnp.full(1, THIRD))
+    outputs, state = low.training_outputs(variables, jnp.zeros((3, 1)), jax.random.key(0))
+    assert outputs.dtype == state.dtype == jnp.float32
+    np.testing.assert_array_equal(state, [THIRD])
 
 
 THIRD = np.float32(1 / 3)

@@ -44,7 +44,7 @@ def test_finetuned_models_agree_with_the_oracle(finetuned):
         w = finetune(shared, train, k)
         assert personal.train_loss[1, -1, k] == pytest.approx(oracle.loss(w, *train[k]), abs=1e-5)
         assert personal.test_loss[1, -1, k] == pytest.approx(oracle.loss(w, *test[k]), abs=1e-5)
-        assert personal.test_accuracy[1, -1, k] == pytest.approx(oracle.accuracy(w, *test[k]))
+        assert personal.test_metrics[0][1, -1, k] == pytest.approx(oracle.accuracy(w, *test[k]))
         gap = personal.train_loss[1, -1, k] - finetuned.thresholds.train[1, k]
         weight = finetuned.evaluation.weight[1, -1, k]
         assert weight == pytest.approx(oracle.weight(gap, 0.7), abs=1e-6)

@@ -44,7 +44,7 @@ def check(score, samples, **tolerance):
     for k, (begin, end) in enumerate(zip(samples.offsets[:-1], samples.offsets[1:], strict=True)):
         losses, hits = losses_of(samples.x[begin:end], samples.y[begin:end])
         assert score.loss[k] == pytest.approx(losses.mean(), **tolerance)
-        assert score.accuracy[k] == np.float32(hits.sum() / np.float32(end - begin))
+        assert score.metrics[0][k] == np.float32(hits.sum() / np.float32(end - begin))
 
 
 def scores(samples, chunk_size):
@@ -90,4 +90,4 @@ def test_a_client_of_millions_of_samples(samples, alike):
         everyone, one, k = scores(data, chunk_size)
         check(everyone, data, rel=1e-6)
         assert one.loss[0] == pytest.approx(everyone.loss[k], rel=1e-6)
-        assert one.accuracy[0] == everyone.accuracy[k]
+        assert one.metrics[0][0] == everyone.metrics[0][k]

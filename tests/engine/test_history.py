@@ -30,15 +30,15 @@ def test_three_readings_of_appeal(history):
             assert history.gm_appeal("seen", reading)[c, -1] == pytest.approx(expected)
 
 
-def test_preferred_accuracy(history):
+def test_preferred_metric(history):
     unseen = slice(SMALL.seen, None)
     satisfied = history.satisfied("training")[0, -1, unseen]
     expected = oracle.preferred_accuracy(
-        history.evaluation.test_accuracy[0, -1, unseen],
-        history.solo.test_accuracy[0, unseen],
+        history.evaluation.test_metrics[0][0, -1, unseen],
+        history.solo.test_metric[0, unseen],
         satisfied,
     )
-    ours = history.preferred_accuracy("unseen", "training")[0, -1]
+    ours = history.preferred_metric("unseen", "training")[0, -1]
     assert ours == pytest.approx(expected, abs=1e-6)
 
 
@@ -55,14 +55,17 @@ def test_flags_mark_the_last_rounds_cohort(history, which):
 
 
 def test_a_group_without_clients_has_no_mean(history):
-    assert np.isnan(history._replace(is_seen=np.ones(8, bool)).accuracy("unseen")).all()
+    assert np.isnan(history._replace(is_seen=np.ones(8, bool)).test_metric("unseen")).all()
 
 
 def test_words_that_mean_nothing_are_refused(history):
     for ask, words in (
         (lambda: history.gm_appeal("seen", "foo"), "reading = 'foo': expected one of held-out, tr"),
-        (lambda: history.accuracy("foo"), "clients = 'foo': expected one of seen, unseen, all"),
-        (lambda: history.accuracy("seen", "mine"), "model = 'mine': expected one of global, pers"),
+        (lambda: history.test_metric("foo"), "clients = 'foo': expected one of seen, unseen, all"),
+        (
+            lambda: history.test_metric("seen", "mine"),
+            "model = 'mine': expected one of global, pers",
+        ),
     ):
         with pytest.raises(maxfl.InputError, match=words):
             ask()
@@ -71,4 +74,4 @@ def test_words_that_mean_nothing_are_refused(history):
 def test_without_personal_models_there_is_nothing_to_ask_for(history):
     assert not history.has_personal
     with pytest.raises(maxfl.InputError, match="no personal models"):
-        history.accuracy("seen", "personal")
+        history.test_metric("seen", "personal")

@@ -5,9 +5,11 @@ import numpy as np
 import pytest
 
 import maxfl
+from maxfl.core.federation import InputScaling
 from maxfl.engine import session
-from maxfl.engine.evaluation import sample_losses
+from maxfl.engine.evaluation import score_samples
 from maxfl.engine.layout import EvalBatch
+from maxfl.engine.minibatches import Task
 from support.compare import assert_same
 from support.federations import make_clients
 from support.small import (
@@ -118,12 +120,13 @@ def test_clients_of_very_unequal_size():
     params = jax.tree.map(lambda a: a[0], history.params)
     evaluation = history.evaluation
     for k, (x, y) in enumerate(data):
-        losses, hits = sample_losses(DROPOUT_MODEL, params, x.astype(np.float32), y)
-        loss, accuracy = float(losses.mean()), float(hits.mean())
+        task = Task(DROPOUT_MODEL, InputScaling(), federation.train)
+        found = score_samples(task, params, x.astype(np.float32), y)
+        loss, accuracy = float(found.loss.mean()), float(found.metrics[0].mean())
         mirrored = len(sizes) - 1 - k
         assert evaluation.train_loss[0, -1, k] == pytest.approx(loss, rel=1e-4)
         assert evaluation.test_loss[0, -1, mirrored] == pytest.approx(loss, rel=1e-4)
-        assert evaluation.test_accuracy[0, -1, mirrored] == pytest.approx(accuracy, abs=1e-5)
+        assert evaluation.test_metrics[0][0, -1, mirrored] == pytest.approx(accuracy, abs=1e-5)
     assert history.cohorts.participated.all()
 
 

@@ -1,5 +1,8 @@
 """Mistakes in an experiment get a clear error before any training."""
 
+import warnings
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -94,3 +97,16 @@ def test_models_with_other_outputs_are_refused(outputs, words):
 def test_no_devices_are_refused(devices):
     with pytest.raises(maxfl.InputError, match=r"devices = .* expected some of JAX's"):
         simulation(devices=devices)
+
+
+def test_slow_convolutions_are_told_of_once_and_for_all():
+    def apply(w, x, key=None):  # noqa: ARG001
+        images = x.reshape(len(x), 1, 1, 2)
+        return jax.lax.conv(images, w, (1, 1), "VALID").reshape(len(x), -1)
+
+    model = maxfl.Model(lambda key: jax.random.normal(key, (3, 1, 1, 2)), apply)
+    with pytest.warns(maxfl.SpeedWarning, match=r"maxfl.fast_convolutions\(model\)"):
+        simulation(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        simulation(maxfl.fast_convolutions(model))

@@ -5,6 +5,7 @@ from importlib.metadata import version
 import numpy as np
 import pyarrow as pa
 
+from maxfl.core.metrics import ACCURACY, MetricInfo
 from maxfl.core.requirement import Solo, Thresholds
 from maxfl.engine.history import History
 from maxfl.engine.state import CohortRecord, Evaluation
@@ -14,9 +15,13 @@ from maxfl.utils.files import write_json, write_whole
 
 CLIENTS, ROUNDS = 12, 6
 """Of runs that several tests report on."""
+REGRESSION = (MetricInfo("mae", higher_is_better=False), MetricInfo("rmse", higher_is_better=False))
+"""The metrics of a model with squared error."""
 
 
-def make_history(clients, rounds, cohort=4, unseen=0, drift=0.0, seed=0, byzantine=()):
+def make_history(
+    clients, rounds, cohort=4, unseen=0, drift=0.0, seed=0, byzantine=(), metrics=(ACCURACY,)
+):
     """A history of one configuration; losses wander, ``drift`` pulls them down."""
     rng = np.random.default_rng(seed)
     shape = (1, rounds + 1, clients)
@@ -31,17 +36,23 @@ def make_history(clients, rounds, cohort=4, unseen=0, drift=0.0, seed=0, byzanti
         evaluation=Evaluation(
             train_loss=loss,
             test_loss=loss + 0.1,
-            test_accuracy=np.exp(-loss),
+            test_metrics=tuple(_metric(info, loss) for info in metrics),
             willing=loss < threshold[:, None],
             weight=np.full(shape, 0.25, np.float32),
             personal=(),
         ),
         cohorts=CohortRecord(sampled, present, present, np.full(sampled.shape, 0.25, np.float32)),
-        solo=Solo(threshold, threshold, np.exp(-threshold)),
+        solo=Solo(threshold, threshold, tuple(_metric(info, threshold) for info in metrics)),
         thresholds=Thresholds(threshold, threshold),
         is_byzantine=np.isin(np.arange(clients), byzantine)[None],
         params=(),
+        metric_infos=metrics,
     )
+
+
+def _metric(info, loss):
+    """A metric that is better where the loss is."""
+    return np.exp(-loss) if info.higher_is_better else np.sqrt(loss)
 
 
 def write_run(folder, history, settings, seed=0, digest="same"):
@@ -66,7 +77,8 @@ def write_run(folder, history, settings, seed=0, digest="same"):
     experiment = {"maxfl": version("maxfl"), "config": config, "federation": digest}
     write_json(folder / "experiment.json", experiment)
     entry = {"values": {}, "data": "made-up data", "notes": [], "diverged": False,
-             "stalled_from_round": None}  # fmt: skip
+             "stalled_from_round": None,
+             "metrics": [info._asdict() for info in history.metric_infos]}  # fmt: skip
     write_json(
         folder / "summary.json",
         {"maxfl": "0", "jax": "0", "device": "none", "rounds": int(history.rounds[-1]),
@@ -85,7 +97,8 @@ def clients_table(history):
         "test_samples": np.full(clients, 2, np.int32), "requirement": threshold,
         "test_requirement": threshold,
         "solo_train_loss": threshold, "solo_test_loss": threshold,
-        "solo_test_accuracy": history.solo.test_accuracy[0],
+        **{f"solo_test_{info.name}": values[0]
+           for info, values in zip(history.metric_infos, history.solo.test_metrics, strict=True)},
     })  # fmt: skip
 
 
@@ -94,12 +107,12 @@ def settings_of(name, **more):
     return {"algorithm": {"name": name, **more}, "training": {"rounds": 3}, "data": {"alpha": 0.5}}
 
 
-def started(folder, **changes):
+def started(folder, metrics=(ACCURACY,), **changes):
     """Make a run folder at work in this process: 4 of 10 rounds done."""
     folder.mkdir(parents=True)
     write_json(folder / "experiment.json", {"maxfl": version("maxfl"), "federation": "x"})
     progress = ProgressFile(folder, [{"seed": 3}], None)
-    progress.measured(make_history(6, 4))
+    progress.measured(make_history(6, 4, metrics=metrics))
     progress.state = progress.state._replace(**changes)
     progress.report("rounds", 4, 10)
     return progress

@@ -38,7 +38,8 @@ def client_update(
     """Take FedAvg's steps for the server, and τ steps of the personal model."""
     update, _ = train(hparams, server, client_state, client, task)
     held = pulled(task.gradient, server.params, hparams.strength)
-    return update, descend(client_state, held, task.steps, task.learning_rate)
+    personal = descend(client_state, held, task.steps, task.learning_rate, task.optimizer)
+    return update, personal
 
 
 def personalize(

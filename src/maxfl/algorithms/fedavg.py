@@ -62,9 +62,9 @@ def client_update(
     client: Client,
     task: LocalTask,
 ) -> tuple[Params, Any]:
-    """Take τ steps of SGD from the server's model; the update is Δ_k = w − w_k."""
-    trained = descend(server.params, task.gradient, task.steps, task.learning_rate)
-    return difference(server.params, trained), client_state
+    """Take τ local steps from the server's model; the update is Δ_k = w − w_k."""
+    w = descend(server.params, task.gradient, task.steps, task.learning_rate, task.optimizer)
+    return difference(server.params, w), client_state
 
 
 def server_update(

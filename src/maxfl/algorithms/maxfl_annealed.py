@@ -13,14 +13,13 @@ others' work. Ours, not the paper's; docs/reproduction.md has the runs that chos
 
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 from numpy.typing import ArrayLike
 
 from maxfl.algorithms.fedavg import BASE
 from maxfl.core import appeal
-from maxfl.core.algorithm import Algorithm, Client, Cohort, Server, WeightedSum, average
+from maxfl.core.algorithm import Algorithm, Client, Cohort, Server, WeightedSum, average, scale
 from maxfl.core.model import Params
 from maxfl.utils.errors import check_number
 
@@ -65,8 +64,7 @@ def server_update(
 ) -> tuple[Params, Array]:
     """Move along (T_t/T_0)^c · Σ q_k Δ_k / (Σ q_k + ε)."""
     step = (temperature(hparams, server.state) / hparams.start) ** hparams.cooling
-    direction = jax.tree.map(lambda u: step * u, average(total, hparams.epsilon))
-    return direction, server.state + 1
+    return scale(average(total, hparams.epsilon), step), server.state + 1
 
 
 def maxfl_annealed(

@@ -14,13 +14,13 @@ second (Hessian-free: third) minibatch. Written from the paper; no code of the a
 
 from typing import Any, NamedTuple
 
-import jax
 from jax import Array
 from numpy.typing import ArrayLike
 
 from maxfl.algorithms.fedavg import BASE
 from maxfl.algorithms.fedavg import client_update as train
 from maxfl.core.algorithm import Algorithm, Client, LocalTask, Server, difference, move
+from maxfl.core.algorithm import scale as scaled
 from maxfl.core.model import Params
 from maxfl.utils.errors import check_number
 
@@ -68,7 +68,7 @@ def hessian_free(
         behind = task.gradient(move(w, g, -hparams.delta), 3 * r + 2)
         curvature = difference(ahead, behind)
         corrected = move(g, curvature, -hparams.alpha / (2 * hparams.delta))
-        return jax.tree.map(lambda leaf: scale * leaf, corrected)
+        return scaled(corrected, scale)
 
     return train(hparams, server, client_state, client, task._replace(gradient=gradient))
 

@@ -21,7 +21,18 @@ from jax import Array
 from numpy.typing import ArrayLike
 
 from maxfl.algorithms.fedavg import BASE
-from maxfl.core.algorithm import Algorithm, Client, LocalTask, Server, difference, move, pulled
+from maxfl.core.algorithm import (
+    Algorithm,
+    Client,
+    LocalTask,
+    Server,
+    advance,
+    difference,
+    move,
+    pulled,
+    trained,
+    with_trained,
+)
 from maxfl.core.model import Params
 from maxfl.utils.errors import check_number
 
@@ -59,13 +70,14 @@ def client_update(
         tied = pulled(task.gradient, w, hparams.strength)
 
         def inner(_: Array, theta: Params) -> Params:
-            return move(theta, tied(theta, r), -hparams.inner_lr)
+            return advance(theta, tied(theta, r), -hparams.inner_lr)
 
         theta = jax.lax.fori_loop(0, jnp.int32(hparams.inner_steps), inner, theta)
         return move(w, difference(w, theta), -task.learning_rate * hparams.strength), theta
 
     w, theta = jax.lax.fori_loop(0, task.steps, step, (server.params, server.params))
-    return difference(server.params, w), theta
+    sent = with_trained(theta, trained(w))  # a model's state is that of the model that trained
+    return difference(server.params, sent), theta
 
 
 def personalize(
@@ -94,4 +106,5 @@ def pfedme(
         init_client=init_client,
         client_update=client_update,
         personalize=personalize,
+        needs_sgd=True,
     )

@@ -28,6 +28,8 @@ from maxfl.core.algorithm import (
     Server,
     WeightedSum,
     average,
+    trained,
+    with_trained,
 )
 from maxfl.core.model import Params
 from maxfl.utils.errors import check_number
@@ -52,7 +54,7 @@ def client_update(
 ) -> tuple[CompositeUpdate, Any]:
     """Take τ steps of SGD; beside Δ_k goes h_k/F_k^q, times η_l."""
     delta, client_state = train(hparams, server, client_state, client, task)
-    square = sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(delta))
+    square = sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(trained(delta)))
     steepness = 1 + hparams.q * square / (task.learning_rate * (client.loss + TINY))
     return CompositeUpdate(delta, steepness), client_state
 
@@ -60,8 +62,10 @@ def client_update(
 def server_update(
     hparams: HParams, server: Server, total: WeightedSum, cohort: Cohort
 ) -> tuple[Params, Any]:
-    """Move along Σ D_k / Σ h_k."""
-    return average(WeightedSum(total.update.model, total.update.more)), server.state
+    """Move along Σ D_k / Σ h_k; a model's state is a plain mean by the weights."""
+    step = average(WeightedSum(trained(total.update.model), total.update.more))
+    mean = average(WeightedSum(total.update.model, total.weight))
+    return with_trained(mean, step), server.state
 
 
 def qffl(q: ArrayLike = 1.0) -> Algorithm:
@@ -77,4 +81,5 @@ def qffl(q: ArrayLike = 1.0) -> Algorithm:
         weight=weight,
         client_update=client_update,
         server_update=server_update,
+        needs_sgd=True,
     )

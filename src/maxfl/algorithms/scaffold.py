@@ -32,6 +32,7 @@ from maxfl.core.algorithm import (
     average,
     difference,
     move,
+    trained,
 )
 from maxfl.core.model import Params
 
@@ -45,12 +46,12 @@ class Control(NamedTuple):
 
 def init_server(params: Params, clients: int) -> Control:
     """Return c = 0."""
-    return Control(jax.tree.map(jnp.zeros_like, params), jnp.float32(clients))
+    return Control(jax.tree.map(jnp.zeros_like, trained(params)), jnp.float32(clients))
 
 
 def init_client(params: Params) -> Params:
     """Return c_k = 0."""
-    return jax.tree.map(jnp.zeros_like, params)
+    return jax.tree.map(jnp.zeros_like, trained(params))
 
 
 def corrected(
@@ -93,7 +94,7 @@ def option_2(
     """Train, and renew c_k⁺ = c_k − c + (w − y)/(τη_l)."""
     correction, delta = corrected(server, client_state, client, task)
     drift = 1 / (task.steps * task.learning_rate)
-    renewed = jax.tree.map(lambda d, minus: drift * d - minus, delta, correction)
+    renewed = jax.tree.map(lambda d, minus: drift * d - minus, trained(delta), correction)
     return CompositeUpdate(delta, difference(renewed, client_state)), renewed
 
 
@@ -114,6 +115,7 @@ def scaffold() -> Algorithm:
         init_client=init_client,
         client_update=option_2,
         server_update=server_update,
+        needs_sgd=True,
     )
 
 

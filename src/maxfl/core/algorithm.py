@@ -22,7 +22,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from maxfl.core.model import Params
+from maxfl.core.local_optimizers import LocalOptimizer
+from maxfl.core.model import Params, Variables
 
 Pytree = Any
 
@@ -60,12 +61,14 @@ class LocalTask(NamedTuple):
             loss on its minibatch number ``draw``. Equal numbers give equal minibatches, whatever
             the method.
         steps: τ, the number of local steps; a method may take fewer.
-        learning_rate: η_l.
+        learning_rate: η_l of the round.
+        optimizer: What makes steps of gradients: hand it to ``descend``, or say ``needs_sgd``.
     """
 
     gradient: Gradient
     steps: Any
     learning_rate: Array
+    optimizer: LocalOptimizer = LocalOptimizer()
 
 
 class Server(NamedTuple):
@@ -124,6 +127,8 @@ class Algorithm(NamedTuple):
         server_update: ``server_update(hparams, server, total, cohort) -> (direction, state)``.
         personalize: ``personalize(hparams, server, client_state, client, task) -> params``: the
             model that a client uses instead of the global one; None where that is the global one.
+        needs_sgd: Whether its definition takes local steps to be plain SGD, so that another local
+            optimizer is refused.
     """
 
     name: str
@@ -134,17 +139,46 @@ class Algorithm(NamedTuple):
     client_update: Callable[[Pytree, Server, Pytree, Client, LocalTask], tuple[Pytree, Pytree]]
     server_update: Callable[[Pytree, Server, WeightedSum, Cohort], tuple[Params, Pytree]]
     personalize: Callable[[Pytree, Server, Pytree, Client, LocalTask], Params] | None = None
+    needs_sgd: bool = False
 
 
-def descend(params: Params, gradient: Gradient, steps: int | Array, learning_rate: Array) -> Params:
-    """Take plain SGD steps: w ← w − η_l g(w, r) for r = 0 .. τ − 1."""
+def descend(
+    params: Params,
+    gradient: Gradient,
+    steps: int | Array,
+    learning_rate: Array,
+    optimizer: LocalOptimizer | None = None,
+) -> Params:
+    """Take local steps: w ← w − η_l g(w, r) for r = 0 .. τ − 1, or what an optimizer makes of g."""
+    if optimizer is not None and not optimizer.is_plain:
+        return _optimize(params, gradient, steps, learning_rate, optimizer)
 
     def step(r: Array, w: Params) -> Params:
         if rate_in_loss():
-            return move(w, gradient(w, r, -learning_rate), 1.0)
-        return move(w, gradient(w, r, 1.0), -learning_rate)
+            return advance(w, gradient(w, r, -learning_rate), 1.0)
+        return advance(w, gradient(w, r, 1.0), -learning_rate)
 
     return jax.lax.fori_loop(0, steps, step, params)
+
+
+def _optimize(
+    params: Params,
+    gradient: Gradient,
+    steps: int | Array,
+    learning_rate: Array,
+    optimizer: LocalOptimizer,
+) -> Params:
+    """Take local steps of an optimizer that has moments, decays weights or clips."""
+    transformation = optimizer.transformation()
+
+    def step(r: Array, carry: tuple[Params, Pytree]) -> tuple[Params, Pytree]:
+        w, moments = carry
+        g = gradient(w, r, 1.0)
+        direction, moments = transformation.update(trained(g), moments, trained(w))
+        return advance(w, with_trained(g, direction), -learning_rate), moments
+
+    begin = params, transformation.init(trained(params))
+    return jax.lax.fori_loop(0, steps, step, begin)[0]
 
 
 def rate_in_loss() -> bool:
@@ -175,9 +209,33 @@ def pulled(gradient: Gradient, centre: Params, strength: float | Array) -> Gradi
     return both
 
 
+def trained(params: Params) -> Params:
+    """Return what gradients train of a model, a gradient or an update: all but its state."""
+    return params.params if isinstance(params, Variables) else params
+
+
+def with_trained(params: Params, part: Params) -> Params:
+    """Return the same with another trained part."""
+    return params._replace(params=part) if isinstance(params, Variables) else part
+
+
 def move(params: Params, direction: Params, distance: float | Array) -> Params:
-    """Return params + distance · direction, leaf by leaf."""
-    return jax.tree.map(lambda w, d: w + distance * d, params, direction)
+    """Return params + distance · direction, leaf by leaf; a model's state stays as it is."""
+    moved = jax.tree.map(lambda w, d: w + distance * d, trained(params), trained(direction))
+    return with_trained(params, moved)
+
+
+def advance(params: Params, gradient: Params, distance: float | Array) -> Params:
+    """Take a step along a gradient, and with it the state that computing the gradient brought."""
+    moved = move(params, gradient, distance)
+    if not isinstance(params, Variables):
+        return moved
+    return moved._replace(state=difference(params.state, gradient.state))
+
+
+def scale(direction: Params, factor: Any) -> Params:
+    """Return factor · direction, leaf by leaf; a model's state is not a direction, and stays."""
+    return with_trained(direction, jax.tree.map(lambda d: factor * d, trained(direction)))
 
 
 def difference(before: Params, after: Params) -> Params:

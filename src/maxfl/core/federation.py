@@ -22,7 +22,7 @@ class Samples(NamedTuple):
 
     Attributes:
         x: Features, [total, ...]. Images stay uint8 here and are decoded when a batch is drawn.
-        y: Labels, int32[total].
+        y: Labels, int32[total] where they are classes; float32 or int32 [total, ...] else.
         offsets: int32[K + 1]; client k owns rows offsets[k] to offsets[k + 1].
     """
 
@@ -47,6 +47,7 @@ class Metadata(NamedTuple):
         names: What the data themselves call each client, [K]; None for 0 to K − 1.
         flipped: Whether each client's labels contradict the others', bool[K]; None for nobody's.
         notes: How the split came out, where it is not as one would think.
+        vocabulary: What numbers of tokens stand for; None where features are no tokens.
     """
 
     title: str = "own data"
@@ -54,6 +55,7 @@ class Metadata(NamedTuple):
     names: NDArray[Any] | None = None
     flipped: NDArray[np.bool_] | None = None
     notes: tuple[str, ...] = ()
+    vocabulary: tuple[str, ...] | None = None
 
 
 class Federation(NamedTuple):
@@ -63,7 +65,7 @@ class Federation(NamedTuple):
         train: Training samples of all K clients.
         test: Held-out samples of all K clients.
         seen: Number of clients that participate in training; the others only look at the result.
-        classes: Number of labels.
+        classes: Number of classes; None where labels are something else.
         input_scaling: From stored features to the model's input.
         metadata: For people.
         known_digest: Of files on disk, digested when they were written.
@@ -72,7 +74,7 @@ class Federation(NamedTuple):
     train: Samples
     test: Samples
     seen: int
-    classes: int
+    classes: int | None
     input_scaling: InputScaling = InputScaling()
     metadata: Metadata = Metadata()
     known_digest: str | None = None
@@ -116,10 +118,11 @@ class Federation(NamedTuple):
         """Build a federation from one (x, y) pair of arrays per client, and check it.
 
         Args:
-            train: Training data of each client: x [n_k, ...], y int[n_k]. Sizes may differ.
+            train: Training data of each client: x [n_k, ...], y [n_k, ...]. Sizes may differ. One
+                integer per sample is a class; other labels may have any shape.
             test: Held-out data of each client, in the same order.
             unseen: How many of the last clients do not participate in training.
-            classes: Number of labels; by default the largest label plus one.
+            classes: Number of classes; by default the largest label plus one.
             input_scaling: From stored features to the model's input. By default uint8 features are
                 divided by 255 and others are taken as they are.
             names: What you call each client, for messages and tables; by default 0, 1, ...
@@ -145,7 +148,7 @@ class Federation(NamedTuple):
         pairs = [
             checked_client(pair, place) for pair, place in zip(train + test, where, strict=True)
         ]
-        _same_features(pairs, where)
+        _same_samples(pairs, where)
         checked_train, checked_test = pairs[: len(train)], pairs[len(train) :]
         classes = _classes([y for _, y in pairs], where, classes)
         return cls(
@@ -163,7 +166,8 @@ class Federation(NamedTuple):
             return self.known_digest
         sha = hashlib.sha256()
         names = () if self.metadata.names is None else (self.metadata.names,)
-        for part in (*self.train, *self.test, self.seen, self.classes, *self.input_scaling, *names):
+        classes = -1 if self.classes is None else self.classes
+        for part in (*self.train, *self.test, self.seen, classes, *self.input_scaling, *names):
             array = np.ascontiguousarray(part)
             sha.update(f"{array.dtype}{array.shape}".encode())
             sha.update(array.view(np.uint8).data)
@@ -196,7 +200,7 @@ def _names(names: Any, clients: int) -> NDArray[np.str_]:
     return np.array(called)
 
 
-def checked_client(pair: Arrays, where: str) -> tuple[NDArray[Any], NDArray[np.int32]]:
+def checked_client(pair: Arrays, where: str) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return one client's arrays x and y, checked; the message of an error names the client."""
     try:
         x, y = map(np.asarray, pair)
@@ -207,28 +211,20 @@ def checked_client(pair: Arrays, where: str) -> tuple[NDArray[Any], NDArray[np.i
 
 def checked_samples(
     x: NDArray[Any], y: NDArray[Any], where: str
-) -> tuple[NDArray[Any], NDArray[np.int32]]:
+) -> tuple[NDArray[Any], NDArray[Any]]:
     """Convert samples to types that the engine computes with, or say which are wrong."""
-    if y.ndim != 1 or x.ndim < 1 or len(x) != len(y):
+    if y.ndim < 1 or x.ndim < 1 or len(x) != len(y):
         raise InputError(
-            f"{where}: x has shape {x.shape} and y {y.shape}; expected [n, ...] and [n]"
+            f"{where}: x has shape {x.shape} and y {y.shape}; expected [n, ...] and [n, ...], a "
+            f"label for each sample"
         )
     if len(y) == 0:
         raise InputError(f"{where} is empty: give it at least one sample, or leave the client out")
     if x.size == 0:
         raise InputError(f"{where}: x has shape {x.shape}, samples without any feature; give some")
-    if not np.issubdtype(y.dtype, np.integer):
-        raise InputError(f"{where}: labels are {y.dtype}; expected integers")
-    if y.min() < 0 or y.max() > INT32.max:
-        raise InputError(f"{where}: labels run from {y.min()} to {y.max()}; they count from 0")
+    y = _checked_labels(y, where)
     if np.issubdtype(x.dtype, np.floating):
-        with np.errstate(over="ignore"):  # what does not fit is found below
-            x = x.astype(np.float32, copy=False)
-        bad = int((~np.isfinite(x)).sum())
-        if bad:
-            raise InputError(
-                f"{where}: {bad} feature value(s) are NaN, infinite or too large for float32"
-            )
+        x = _finite(x, "feature", where)
     elif np.issubdtype(x.dtype, np.integer):
         if x.dtype.itemsize > 4 or x.dtype == np.uint32:  # the engine computes with 32 bits
             if x.min() < INT32.min or x.max() > INT32.max:
@@ -236,24 +232,78 @@ def checked_samples(
             x = x.astype(np.int32)
     else:
         raise InputError(f"{where}: features are {x.dtype}; expected floats or integers")
-    return x, y.astype(np.int32, copy=False)
+    return x, y
 
 
-def _same_features(
+def _checked_labels(y: NDArray[Any], where: str) -> NDArray[Any]:
+    """Return classes and other integers as int32, numbers as float32."""
+    if y.size == 0:
+        raise InputError(f"{where}: y has shape {y.shape}, labels without any number; give some")
+    if np.issubdtype(y.dtype, np.floating):
+        return _finite(y, "label", where)
+    if not (np.issubdtype(y.dtype, np.integer) or y.dtype == bool):
+        raise InputError(f"{where}: labels are {y.dtype}; expected integers or floats")
+    if are_classes(y) and y.min() < 0:
+        raise InputError(
+            f"{where}: labels run from {y.min()} to {y.max()}; classes count from 0. If they are "
+            f"numbers to be told, give floats"
+        )
+    if y.min() < INT32.min or y.max() > INT32.max:
+        raise InputError(f"{where}: labels run from {y.min()} to {y.max()}, beyond 32 bits")
+    return y.astype(np.int32, copy=False)
+
+
+def are_classes(y: NDArray[Any]) -> bool:
+    """Return whether labels are classes: one integer, or yes or no, for each sample."""
+    return y.ndim == 1 and (np.issubdtype(y.dtype, np.integer) or y.dtype == bool)
+
+
+def _finite(values: NDArray[Any], what: str, where: str) -> NDArray[np.float32]:
+    """Return numbers as float32, or say that some are none."""
+    with np.errstate(over="ignore"):  # what does not fit is found below
+        values = values.astype(np.float32, copy=False)
+    bad = int((~np.isfinite(values)).sum())
+    if bad:
+        raise InputError(
+            f"{where}: {bad} {what} value(s) are NaN, infinite or too large for float32"
+        )
+    return values
+
+
+def _same_samples(
     clients: Sequence[tuple[NDArray[Any], NDArray[Any]]], where: Sequence[str]
 ) -> None:
     """Refuse clients whose samples differ in shape or type."""
-    first = clients[0][0]
-    for (x, _), place in zip(clients, where, strict=True):
-        if x.shape[1:] != first.shape[1:] or x.dtype != first.dtype:
+    for pair, place in zip(clients, where, strict=True):
+        check_alike(pair, clients[0], place, where[0])
+
+
+def check_alike(
+    pair: tuple[NDArray[Any], NDArray[Any]],
+    like: tuple[NDArray[Any], NDArray[Any]],
+    where: str,
+    first: str,
+) -> None:
+    """Refuse features or labels (x, y) that differ from the first ones in shape or type."""
+    for what, array, other in zip(("features", "labels"), pair, like, strict=True):
+        if array.shape[1:] != other.shape[1:] or array.dtype != other.dtype:
             raise InputError(
-                f"{place}: features are {x.dtype}{list(x.shape[1:])}, but those of the {where[0]} "
-                f"are {first.dtype}{list(first.shape[1:])}: all samples must be alike"
+                f"{where}: {what} are {array.dtype}{list(array.shape[1:])}, but those of the "
+                f"{first} are {other.dtype}{list(other.shape[1:])}: all samples must be alike"
             )
 
 
-def _classes(labels: Sequence[NDArray[np.int32]], where: Sequence[str], classes: int | None) -> int:
-    """Return the number of labels: as given, or the largest plus one."""
+def _classes(
+    labels: Sequence[NDArray[Any]], where: Sequence[str], classes: int | None
+) -> int | None:
+    """Return the number of classes, as given or the largest label plus one; None without any."""
+    if not are_classes(labels[0]):
+        if classes is not None:
+            raise InputError(
+                f"classes = {classes}, but labels are {labels[0].dtype}"
+                f"{list(labels[0].shape[1:])}: only one integer per sample is a class"
+            )
+        return None
     tops = [int(y.max()) for y in labels]
     top = max(tops)
     place = where[tops.index(top)]
@@ -288,7 +338,7 @@ def check_sample_count(total: int, where: str) -> None:
         )
 
 
-def _flatten(clients: Sequence[tuple[NDArray[Any], NDArray[np.int32]]], where: str) -> Samples:
+def _flatten(clients: Sequence[tuple[NDArray[Any], NDArray[Any]]], where: str) -> Samples:
     offsets = client_offsets([len(y) for _, y in clients], where)  # before anything is copied
     x, y = zip(*clients, strict=True)
     return Samples(np.concatenate(x), np.concatenate(y), offsets)

@@ -25,6 +25,8 @@ from maxfl.core.federation import (  # fmt: skip
     InputScaling,
     Metadata,
     Samples,
+    are_classes,
+    check_alike,
     check_sample_count,
     checked_client,
     client_offsets,
@@ -44,7 +46,7 @@ AGAIN = "write it again"
 
 
 class Pair(NamedTuple):
-    """One client's training and test data: (x [n, ...], y int[n]) each."""
+    """One client's training and test data: (x [n, ...], y [n, ...]) each."""
 
     train: Arrays
     test: Arrays
@@ -54,7 +56,7 @@ def write_federation(
     folder: str | Path,
     clients: Iterable[Pair | tuple[Arrays, Arrays]],
     *,
-    classes: int,
+    classes: int | None,
     unseen: int = 0,
     input_scaling: InputScaling | None = None,
     metadata: Metadata | None = None,
@@ -65,14 +67,15 @@ def write_federation(
     Args:
         folder: A new or empty folder.
         clients: Training and test data of each; a generator will do.
-        classes: Number of labels.
+        classes: Number of classes; None where labels are something else.
         unseen: How many of the last clients do not participate in training.
         input_scaling: From stored features to the model's input; see ``Federation.from_clients``.
         metadata: What people want to know of it.
         room: Bytes of all samples, if known: then nothing is begun that will not fit.
     """
     folder = Path(folder)
-    check_count("classes", classes, least=1)
+    if classes is not None:
+        check_count("classes", classes, least=1)
     check_count("unseen", unseen, least=0)
     if not isinstance(clients, Iterable):
         raise InputError(f"clients = {shorten(clients)}: expected training and test data of each")
@@ -121,7 +124,7 @@ class _Writer:
         self._open = ExitStack()
         self._digests: dict[str, Any] = {}
         self._ends: dict[str, list[int]] = {split: [0] for split in SPLITS}
-        self._like: NDArray[Any] | None = None
+        self._like: tuple[NDArray[Any], NDArray[Any]] | None = None
 
     def __enter__(self) -> "_Writer":
         return self
@@ -134,19 +137,24 @@ class _Writer:
         for name in (*self._files, DESCRIPTION, partial_path(self._folder / DESCRIPTION).name):
             (self._folder / name).unlink(missing_ok=True)
 
-    def append(self, k: int, client: Pair | tuple[Arrays, Arrays], classes: int) -> None:
+    def append(self, k: int, client: Pair | tuple[Arrays, Arrays], classes: int | None) -> None:
         for split, pair in zip(SPLITS, _pair(client, k), strict=True):
             where = f"{split} data of client {k}"
             x, y = checked_client(pair, where)
-            self._like = x if self._like is None else self._like
-            _check_alike(x, y, self._like, classes, where)
+            self._like = (x, y) if self._like is None else self._like
+            check_alike((x, y), self._like, where, "first client")
+            _check_classes(y, classes, where)
             self._write(f"{split}-x.bin", x)
             self._write(f"{split}-y.bin", y)
             self._ends[split].append(self._ends[split][-1] + len(y))
             check_sample_count(self._ends[split][-1], where)
 
     def finish(
-        self, unseen: int, classes: int, input_scaling: InputScaling | None, metadata: Metadata
+        self,
+        unseen: int,
+        classes: int | None,
+        input_scaling: InputScaling | None,
+        metadata: Metadata,
     ) -> None:
         """Write the rest; the description last, so that a federation is whole if it is there."""
         count, like = len(self._ends["train"]) - 1, self._like
@@ -163,12 +171,15 @@ class _Writer:
         for file in self._files.values():
             file.flush()
             os.fsync(file.fileno())
-        scaling = input_scaling or default_input_scaling(like.dtype)
+        x, y = like
+        scaling = input_scaling or default_input_scaling(x.dtype)
+        labels = {} if classes is not None else {"y": {"dtype": y.dtype.str, "shape": y.shape[1:]}}
         names = metadata.names is not None and np.asarray(metadata.names).astype(str).dtype.str
+        words = {} if metadata.vocabulary is None else {"vocabulary": metadata.vocabulary}
         description = {
             "clients": count, "seen": count - unseen, "classes": classes, "title": metadata.title,
             "labels": metadata.labels, "notes": metadata.notes, "names": names or None,
-            "dtype": like.dtype.str, "features": list(like.shape[1:]),
+            "dtype": x.dtype.str, "features": list(x.shape[1:]), **labels, **words,
             "samples": {split: self._ends[split][-1] for split in SPLITS},
             "decoding": {name: np.asarray(v).tolist() for name, v in scaling._asdict().items()},
         }  # fmt: skip
@@ -196,15 +207,13 @@ def _pair(client: Any, k: int) -> tuple[Arrays, Arrays]:
     return train, test
 
 
-def _check_alike(
-    x: NDArray[Any], y: NDArray[np.int32], like: NDArray[Any], classes: int, where: str
-) -> None:
-    if x.shape[1:] != like.shape[1:] or x.dtype != like.dtype:
+def _check_classes(y: NDArray[Any], classes: int | None, where: str) -> None:
+    if are_classes(y) != (classes is not None):
         raise InputError(
-            f"{where}: features are {x.dtype}{list(x.shape[1:])}, but the first client's are "
-            f"{like.dtype}{list(like.shape[1:])}: all samples must be alike"
+            f"{where}: labels are {y.dtype}{list(y.shape[1:])}, but classes = {classes}: give "
+            f"their number where labels are one integer per sample, and None elsewhere"
         )
-    if int(y.max()) >= classes:
+    if classes is not None and int(y.max()) >= classes:
         raise InputError(f"{where}: label {int(y.max())}, but classes = {classes}")
 
 
@@ -237,6 +246,7 @@ def _open(folder: Path, description: dict[str, Any]) -> Federation:
         _each(folder, "names", description, description["names"]),
         _each(folder, "flipped", description, "?"),
         tuple(description["notes"]),
+        tuple(description["vocabulary"]) if "vocabulary" in description else None,
     )
     known = digest(json.dumps(description, sort_keys=True).encode())
     return Federation(
@@ -247,17 +257,18 @@ def _open(folder: Path, description: dict[str, Any]) -> Federation:
 def _samples(folder: Path, split: str, description: dict[str, Any]) -> Samples:
     total = description["samples"][split]
     x = _mapped(folder / f"{split}-x.bin", description["dtype"], (total, *description["features"]))
-    y = _mapped(folder / f"{split}-y.bin", np.int32, (total,))
+    labels = description.get("y", {"dtype": np.int32, "shape": ()})
+    y = _mapped(folder / f"{split}-y.bin", labels["dtype"], (total, *labels["shape"]))
     offsets = _mapped(folder / f"{split}-offsets.bin", np.int32, (description["clients"] + 1,))
     return Samples(x, y, np.array(offsets))  # these are small, and needed all the time
 
 
-def _check_whole(folder: Path, split: str, samples: Samples, classes: int) -> None:
+def _check_whole(folder: Path, split: str, samples: Samples, classes: int | None) -> None:
     """Refuse files of the right size with a content that can not be; features are not read."""
     offsets, labels = samples.offsets, samples.y
     if offsets[0] != 0 or offsets[-1] != len(labels) or (np.diff(offsets) < 1).any():
         wrong, what = f"{split}-offsets.bin", "which samples are whose"
-    elif labels.min() < 0 or labels.max() >= classes:
+    elif classes is not None and (labels.min() < 0 or labels.max() >= classes):
         wrong, what = f"{split}-y.bin", f"labels from 0 to {classes - 1}"
     else:
         _forget(labels)
@@ -290,17 +301,18 @@ def read_clients(samples: Samples, clients: NDArray[np.int64], room: int | None 
     offsets = client_offsets(ends - starts, "clients that are read at once")
     room = int(offsets[-1]) if room is None else room
     x = np.zeros((room, *samples.x.shape[1:]), samples.x.dtype)
-    y = np.zeros(room, np.int32)
+    y = np.zeros((room, *samples.y.shape[1:]), samples.y.dtype)
     for begin, end, at in zip(starts, ends, offsets[:-1], strict=True):
         x[at : at + end - begin] = samples.x[begin:end]
         y[at : at + end - begin] = samples.y[begin:end]
     _forget(samples.x)
     _forget(samples.y)
-    if x.dtype.kind == "f" and not np.isfinite(x).all():
-        raise InputError(
-            f"{getattr(samples.x, 'filename', 'a client')} holds numbers that are NaN or infinite: "
-            f"it is damaged; {AGAIN}"
-        )
+    for array, source in ((x, samples.x), (y, samples.y)):
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise InputError(
+                f"{getattr(source, 'filename', 'a client')} holds numbers that are NaN or "
+                f"infinite: it is damaged; {AGAIN}"
+            )
     return Samples(x, y, offsets)
 
 

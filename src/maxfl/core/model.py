@@ -1,110 +1,129 @@
-"""A model is a pair of pure functions; ``mlp`` is the one of the paper."""
+"""A model: pure functions, the loss that it is trained on, and what is measured of it."""
 
+import dataclasses
 import functools
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
-from maxfl.utils.errors import InputError, check_count, check_number
+from maxfl.core.federation import InputScaling
+from maxfl.core.losses import Loss, cross_entropy
+from maxfl.core.metrics import MetricInfo, NamedMetric, default_metrics, name_metrics
+from maxfl.utils.errors import InputError
 
 Params = Any
-"""A pytree of float arrays."""
+"""A pytree of float arrays; ``Variables`` for a model with state."""
+
+
+class Variables(NamedTuple):
+    """The parameters of a model with state that no gradient trains, such as BatchNorm's means.
+
+    Attributes:
+        params: What gradients train, a pytree of float32 arrays.
+        state: What a forward pass in training mode renews, a pytree of float32 arrays.
+    """
+
+    params: Any
+    state: Any
 
 
 class Apply(Protocol):
-    """Logits [n, classes] of inputs [n, ...]; a key means training mode (dropout on)."""
+    """Outputs of inputs [n, ...]; a key means training mode (dropout on).
 
-    def __call__(self, params: Params, x: Array, key: Array | None = None) -> Array:  # noqa: D102
+    Of ``Variables``, training mode returns (outputs, new state). Of a model with frozen parameters,
+    they come as the keyword ``frozen``.
+    """
+
+    def __call__(self, params: Params, x: Array, key: Array | None = None) -> Any:  # noqa: D102
         ...
 
 
-class Model(NamedTuple):
-    """Any model: how to draw its parameters, and how to apply them.
+@dataclasses.dataclass(frozen=True, eq=False)
+class Model:
+    """Any model: how to draw its parameters, how to apply them, and what they are trained on.
 
     Attributes:
-        init: ``init(key) -> params``.
-        apply: ``apply(params, x, key=None) -> logits``; with a key, training mode.
+        init: ``init(key) -> params``; ``Variables`` for a model with state.
+        apply: ``apply(params, x, key=None) -> outputs``; with a key, training mode.
+        loss: ``loss(outputs, y) -> float[n]``, see ``maxfl.losses``.
+        metrics: What else is measured, ``{name: Metric}``, see ``maxfl.metrics``; the first stands
+            in tables. By default those that go with the loss.
+        frozen: Parameters that nobody trains, shared by all clients and never sent: a pytree that
+            ``apply`` gets as the keyword ``frozen``.
+        keep_local: Whether each client keeps its state for itself instead of sending it with the
+            update: BatchNorm's statistics, as in SiloBN (Andreux et al., 2020); FedBN (Li et al.,
+            ICLR 2021) keeps its weights too. A client that never trained, an unseen one, and the
+            saved model have the initial state.
+        tokens: Whether inputs are numbers of tokens: int32, as they are stored, not scaled.
     """
 
     init: Callable[[Array], Params]
     apply: Apply
+    loss: Loss = cross_entropy
+    metrics: Any = None
+    frozen: Any = None
+    keep_local: bool = False
+    tokens: bool = False
+
+    def __post_init__(self) -> None:
+        given = default_metrics(self.loss) if self.metrics is None else self.metrics
+        if isinstance(given, tuple) and all(isinstance(m, NamedMetric) for m in given):
+            given = dict(given)  # of a model that is being changed
+        object.__setattr__(self, "metrics", name_metrics(given, self.loss))
+
+    @property
+    def named_metrics(self) -> tuple[NamedMetric, ...]:
+        """The metrics in their order."""
+        named: tuple[NamedMetric, ...] = self.metrics
+        return named
+
+    @property
+    def metric_infos(self) -> tuple[MetricInfo, ...]:
+        """What tables need to know of the metrics, in their order."""
+        return tuple(metric.info for metric in self.named_metrics)
+
+    def outputs(self, params: Params, x: Array, frozen: Any = None) -> Any:
+        """Apply the model in evaluation mode."""
+        return self.apply(params, x, None, **self.frozen_argument(frozen))
+
+    def training_outputs(
+        self, params: Params, x: Array, key: Array, frozen: Any = None
+    ) -> tuple[Any, Any]:
+        """Apply the model in training mode; return outputs and new state, () without one."""
+        outputs = self.apply(params, x, key, **self.frozen_argument(frozen))
+        return outputs if isinstance(params, Variables) else (outputs, ())
+
+    def frozen_argument(self, frozen: Any) -> dict[str, Any]:
+        """Return the keyword by which ``apply`` gets frozen parameters, where there are any."""
+        return {} if self.frozen is None else {"frozen": frozen}
+
+    def _key(self) -> tuple[Any, ...]:
+        """Return what makes two models one; frozen arrays are known by their identity."""
+        return (
+            self.init, self.apply, self.loss, self.metrics, id(self.frozen), self.keep_local,
+            self.tokens,
+        )  # fmt: skip
+
+    def __eq__(self, other: object) -> bool:
+        """Compare functions and flags: equal models share one compiled program."""
+        return isinstance(other, Model) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        """Return a number that equal models share."""
+        return hash(self._key())
 
 
-class Layer(NamedTuple):
-    """A dense layer: weight [inputs, outputs], bias [outputs]."""
-
-    weight: Array
-    bias: Array
+def model_inputs(model: Model, input_scaling: InputScaling, x: Array) -> Array:
+    """Return a model's input of stored features: numbers of tokens, or scaled, float32."""
+    return x.astype(jnp.int32) if model.tokens else scale_inputs(input_scaling, x)
 
 
-def mlp(inputs: int, hidden: Sequence[int], classes: int, dropout: float = 0.5) -> Model:
-    """Return a multi-layer perceptron with ReLU, and dropout after the first hidden layer.
-
-    Weights and biases start uniform in ±1/√inputs, as in the framework that the paper used.
-    Cached, so that equal arguments give one model and one compiled program.
-
-    Args:
-        inputs: Number of features; inputs of any shape are flattened.
-        hidden: Units of the hidden layers, for instance (64, 30).
-        classes: Number of logits.
-        dropout: Share of the first hidden layer's units dropped in training, at least 0 and
-            below 1.
-    """
-    if np.ndim(dropout) != 0:
-        raise InputError(f"dropout = {dropout!r}: expected one number, it is part of the program")
-    check_number("dropout", dropout, least=0, below=1)
-    if not isinstance(hidden, Sequence):
-        raise InputError(
-            f"hidden = {hidden!r}: expected the units of each hidden layer, as (64, 30)"
-        )
-    check_count("inputs", inputs, least=1)
-    check_count("classes", classes, least=1)
-    for width in hidden:
-        check_count("model.hidden", width, least=1)
-    return _mlp((inputs, *hidden, classes), float(dropout))
-
-
-@functools.cache
-def _mlp(widths: tuple[int, ...], dropout: float) -> Model:
-    """Return the model itself, one for each set of checked arguments."""
-
-    def init(key: Array) -> tuple[Layer, ...]:
-        keys = jax.random.split(key, len(widths) - 1)
-        return tuple(_dense(k, n, m) for k, n, m in zip(keys, widths, widths[1:], strict=False))
-
-    def apply(params: tuple[Layer, ...], x: Array, key: Array | None = None) -> Array:
-        h = x.reshape(len(x), -1)
-        for depth, layer in enumerate(params[:-1]):
-            h = jax.nn.relu(h @ layer.weight + layer.bias)
-            if depth == 0 and key is not None and dropout > 0:
-                h = _drop(key, h, dropout)
-        return h @ params[-1].weight + params[-1].bias
-
-    return Model(init, apply)
-
-
-def _dense(key: Array, inputs: int, outputs: int) -> Layer:
-    bound = 1 / math.sqrt(inputs)
-    draws = jax.random.uniform(key, (inputs + 1, outputs), minval=-bound, maxval=bound)
-    return Layer(draws[:-1], draws[-1])
-
-
-def _drop(key: Array, h: Array, rate: float) -> Array:
-    """Zero a fraction of the units and scale the others up, so that the mean stays.
-
-    A byte decides over a unit, four from each drawn word, which costs a quarter of the draws that
-    ``jax.random.bernoulli`` makes; so the rate is taken to the nearest 1/256.
-    """
-    samples, units = h.shape
-    words = jax.random.bits(key, (samples, -(-units // 4)), jnp.uint32)
-    decisions = jax.lax.bitcast_convert_type(words, jnp.uint8).reshape(samples, -1)[:, :units]
-    kept = max(round(256 * (1 - rate)), 1)
-    return jnp.where(decisions < kept, h * (256 / kept), 0.0)
+def scale_inputs(input_scaling: InputScaling, x: Array) -> Array:
+    """Return the model's input of stored features, float32."""
+    return (x.astype(jnp.float32) - input_scaling.shift) * input_scaling.scale
 
 
 Precision = Literal["platform", "float32", "bfloat16"]
@@ -119,7 +138,8 @@ def with_precision(model: Model, precision: Precision) -> Model:
         model: Any model with float32 parameters.
         precision: ``"platform"``: as JAX multiplies float32 by default: on GPUs of NVIDIA with
             TF32, on a CPU in full. ``"float32"``: in full everywhere. ``"bfloat16"``: parameters
-            and inputs are rounded to bfloat16 first, and all of the model computes in it.
+            and inputs are rounded to bfloat16 first, and all of the model computes in it; state,
+            which sums up over steps, stays float32.
     """
     if precision not in get_args(Precision):
         raise InputError(
@@ -130,11 +150,24 @@ def with_precision(model: Model, precision: Precision) -> Model:
 
 @functools.cache
 def _with_precision(model: Model, precision: Precision) -> Model:
-    def apply(params: Params, x: Array, key: Array | None = None) -> Array:
+    def apply(params: Params, x: Array, key: Array | None = None, **frozen: Any) -> Any:
         if precision == "float32":
             with jax.default_matmul_precision("float32"):
-                return model.apply(params, x, key)
-        low = jax.tree.map(lambda w: w.astype(jnp.bfloat16), params)
-        return model.apply(low, x.astype(jnp.bfloat16), key).astype(jnp.float32)
+                return model.apply(params, x, key, **frozen)
+        has_state = isinstance(params, Variables)
+        low = Variables(_rounded(params.params), params.state) if has_state else _rounded(params)
+        found = model.apply(low, _rounded(x), key, **_rounded(frozen))
+        return jax.tree.map(_widened, found)
 
-    return Model(model.init, apply)
+    return dataclasses.replace(model, apply=apply)
+
+
+def _rounded(tree: Any) -> Any:
+    """Return float arrays in bfloat16, and others as they are."""
+    return jax.tree.map(
+        lambda a: a.astype(jnp.bfloat16) if jnp.issubdtype(a.dtype, jnp.floating) else a, tree
+    )
+
+
+def _widened(a: Array) -> Array:
+    return a.astype(jnp.float32) if a.dtype == jnp.bfloat16 else a

@@ -1,13 +1,15 @@
 """ρ_k: the loss that the global model must beat for client k to want it.
 
 Usually that of a model which the client trains alone. ``Solo`` keeps only the measured losses and
-accuracy of those models, never the models, so memory does not grow with clients × model size.
+metrics of those models, never the models, so memory does not grow with clients × model size.
 """
 
 import threading
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -16,11 +18,22 @@ from maxfl.utils.errors import InputError, check_count, check_number
 
 
 class Solo(NamedTuple):
-    """How each client's model, trained alone, does on the client's own data, float32[..., K]."""
+    """How each client's model, trained alone, does on the client's own data, float32[..., K] each.
+
+    Attributes:
+        train_loss: On its training data.
+        test_loss: Held out.
+        test_metrics: Those of the model, held out, in their order.
+    """
 
     train_loss: Any
     test_loss: Any
-    test_accuracy: Any
+    test_metrics: tuple[Any, ...]
+
+    @property
+    def test_metric(self) -> Any:
+        """The model's first metric, accuracy for classifiers."""
+        return self.test_metrics[0]
 
 
 class SoloCache:
@@ -85,7 +98,8 @@ def fixed(loss: ArrayLike, steps: int = 100) -> Requirement:
 def custom(rule: RequirementRule, steps: int = 100) -> Requirement:
     """Require ρ = ``rule(federation, solo)``, one number per client.
 
-    ``solo`` has ``train_loss``, ``test_loss`` and ``test_accuracy`` of the solo models, [K] each.
+    ``solo`` has ``train_loss``, ``test_loss`` and ``test_metric``, the first of the model's metrics
+    (accuracy for classifiers), of the solo models, [K] each.
     """
     if not callable(rule):
         raise InputError(f"requirement.custom({rule!r}): expected a function of (federation, solo)")
@@ -99,7 +113,8 @@ def thresholds(
     """Return thresholds of every configuration, float32[C, K], from solo results [C, K]."""
     shape = (configurations, federation.clients)
     if requirement.rule is not None:
-        rows = [_apply(requirement.rule, federation, Solo(*row)) for row in zip(*solo, strict=True)]
+        each = [jax.tree.map(itemgetter(c), solo) for c in range(configurations)]
+        rows = [_apply(requirement.rule, federation, one) for one in each]
         return Thresholds(np.stack(rows), np.stack(rows))
     if requirement.loss is not None:
         row = _column(requirement.loss, shape)

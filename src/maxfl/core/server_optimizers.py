@@ -21,8 +21,8 @@ import optax
 from jax import Array
 from numpy.typing import ArrayLike
 
-from maxfl.core.algorithm import Pytree
-from maxfl.core.model import Params
+from maxfl.core.algorithm import Pytree, difference
+from maxfl.core.model import Params, Variables
 from maxfl.utils.errors import check_number
 
 
@@ -104,6 +104,11 @@ def take_step(
     params: Params,
     opt_state: Pytree,
 ) -> tuple[Params, Pytree]:
-    """Return the new model, and what the optimizer keeps."""
+    """Return the new model, and what the optimizer keeps; state is averaged, not optimized."""
+    if isinstance(params, Variables):
+        moved, opt_state = take_step(
+            kind, hparams, learning_rate, direction.params, params.params, opt_state
+        )
+        return Variables(moved, difference(params.state, direction.state)), opt_state
     step, opt_state = transformation(kind, hparams).update(direction, opt_state, params)
     return jax.tree.map(lambda w, d: w - learning_rate * d, params, step), opt_state

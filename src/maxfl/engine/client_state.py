@@ -4,6 +4,7 @@ A federation of a million clients of which a few thousand have trained needs a f
 Rows are added between the blocks of a run, in doublings, so that few programs are compiled.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -11,6 +12,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from maxfl.core.algorithm import Pytree
+from maxfl.core.model import Model, Params
 
 
 class ClientStates(NamedTuple):
@@ -25,6 +27,24 @@ class ClientStates(NamedTuple):
     slot: Array
     used: Array
     rows: Pytree
+
+
+class Memory(NamedTuple):
+    """What a client keeps where the model's state is its own.
+
+    Attributes:
+        method: What it keeps for its method.
+        model_state: The model's state.
+    """
+
+    method: Pytree
+    model_state: Pytree
+
+
+def init_memory(model: Model, init_client: Callable[[Params], Pytree], params: Params) -> Pytree:
+    """Return what a client keeps when it receives its first model."""
+    method = init_client(params)
+    return Memory(method, params.state) if model.keep_local else method
 
 
 def init_states(one: Pytree, clients: int, rows: int) -> ClientStates:

@@ -16,14 +16,19 @@ from maxfl.core.algorithm import (
     Server,
     WeightedSum,
     descend,
+    difference,
+    model_part,
+    with_model_part,
 )
 from maxfl.core.attacks import corrupt
 from maxfl.core.model import Params
 from maxfl.core.participation import willing
 from maxfl.core.prng import Purpose, key
-from maxfl.engine.client_state import read_state
+from maxfl.core.schedules import scheduled
+from maxfl.engine.client_state import Memory, init_memory, read_state
 from maxfl.engine.evaluation import client_score
 from maxfl.engine.minibatches import Minibatches, batch_gradient
+from maxfl.engine.spec import Spec
 from maxfl.engine.state import Personal, RoundContext, State
 
 
@@ -57,7 +62,8 @@ def client_update(
         slot: Its slot in the data.
         reached: Whether it was sampled and is available at all.
     """
-    spec, hparams, server = context.spec, context.hparams, state.server
+    spec, hparams = context.spec, context.hparams
+    server, memory = recall(spec, state, slot)
     client = _measure(context, server, losses, slot)
     wants = willing(
         spec.participation, hparams.participation, round_, client.loss, client.requirement
@@ -65,7 +71,7 @@ def client_update(
     is_byzantine = context.is_byzantine[client.client_id]
     participated = reached & (wants | is_byzantine if spec.attacked else wants)
     reported = inflate_loss(context, client)
-    client_state = read_state(state.client_states, slot, spec.algorithm.init_client(server.params))
+    client_state = memory.method if spec.model.keep_local else memory
 
     def train() -> tuple[WeightedSum, Pytree, Pytree]:
         weight = spec.algorithm.weight(hparams.algorithm, server, reported)
@@ -74,6 +80,8 @@ def client_update(
         update, renewed = spec.algorithm.client_update(
             hparams.algorithm, server, client_state, reported, task
         )
+        if spec.model.keep_local:
+            update, renewed = _keep_state(server, update, renewed)
         if spec.attacked:
             sender = 0 if spec.collude else client.client_id
             noise = key(hparams.seed, Purpose.NOISE, round_, sender)
@@ -81,6 +89,8 @@ def client_update(
             update = jax.tree.map(
                 lambda forged, honest: jnp.where(is_byzantine, forged, honest), sent, update
             )
+            if spec.model.keep_local:  # nobody takes state, and so no noise on it either
+                update = _without_state(update)
         if spec.clips:
             update = clip_update(update, hparams.aggregator.clip_norm)
         if spec.gathers_updates:
@@ -93,7 +103,7 @@ def client_update(
         total, update, _ = jax.tree.map(
             lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(train)
         )
-        return total, update, client_state
+        return total, update, memory
 
     if spec.layout.is_sequential:
         total, update, renewed = jax.lax.cond(participated, train, stay_away)
@@ -103,6 +113,33 @@ def client_update(
         )
     report = Cohort(client.client_id, participated, reported.loss, client.requirement, total.weight)
     return ClientReply(total, update, report, renewed)
+
+
+def recall(spec: Spec, state: State, slot: Array) -> tuple[Server, Pytree]:
+    """Return the server as a client sees it, and what the client keeps.
+
+    A client that keeps the model's state sees the global model with its own.
+    """
+    server = state.server
+    fresh = init_memory(spec.model, spec.algorithm.init_client, server.params)
+    memory = read_state(state.client_states, slot, fresh)
+    if not spec.model.keep_local:
+        return server, memory
+    own = server.params._replace(state=memory.model_state)
+    return server._replace(params=own), memory
+
+
+def _keep_state(server: Server, update: Pytree, client_state: Pytree) -> tuple[Pytree, Memory]:
+    """Take the model's state out of an update, w − w_k, and keep that of w_k."""
+    own = difference(server.params.state, model_part(update).state)
+    return _without_state(update), Memory(client_state, own)
+
+
+def _without_state(update: Pytree) -> Pytree:
+    """Return an update that leaves the model's state as it is."""
+    part = model_part(update)
+    nothing = jax.tree.map(jnp.zeros_like, part.state)
+    return with_model_part(update, part._replace(state=nothing))
 
 
 def inflate_loss(context: RoundContext, client: Client) -> Client:
@@ -126,15 +163,16 @@ def personal_scores(context: RoundContext, state: State, losses: Array, slot: Ar
     chunk_size = context.spec.layout.eval_batch.client
     train = client_score(context.train_task, chunk_size, slot, params)
     test = client_score(context.test_task, chunk_size, slot, params)
-    return Personal(train.loss, test.loss, test.accuracy)
+    return Personal(train.loss, test.loss, test.metrics)
 
 
 def _personal_model(context: RoundContext, state: State, loss: Array, slot: Array) -> Params:
     """Return the method's personal model, or the global one, fine-tuned where clients do."""
-    spec, server = context.spec, state.server
+    spec = context.spec
+    server, memory = recall(spec, state, slot)
     params = server.params
     if spec.algorithm.personalize is not None:
-        client_state = read_state(state.client_states, slot, spec.algorithm.init_client(params))
+        client_state = memory.method if spec.model.keep_local else memory
         client_id, rho = context.client_id(slot), context.requirement[slot]
         client = Client(client_id, _size(context, slot), loss, loss, rho)
         task = _local_task(context, Purpose.FINETUNING, 0, slot)
@@ -161,7 +199,8 @@ def _finetune(context: RoundContext, slot: Array, params: Params) -> Params:
     def later(w: Params, r: Array, scale: Any = 1.0) -> Params:
         return task.gradient(w, r + 1, scale)  # number 0 is for the method's own adapting
 
-    return descend(params, later, context.hparams.finetune_steps, task.learning_rate)
+    steps = context.hparams.finetune_steps
+    return descend(params, later, steps, task.learning_rate, task.optimizer)
 
 
 def _local_task(context: RoundContext, purpose: Purpose, round_: Any, slot: Array) -> LocalTask:
@@ -177,7 +216,11 @@ def _local_task(context: RoundContext, purpose: Purpose, round_: Any, slot: Arra
         minibatches = minibatches._replace(flips=flips, classes=spec.classes)
     steps = hparams.local_steps if spec.local_steps is None else spec.local_steps
     gradient = partial(batch_gradient, context.train_task, minibatches)
-    return LocalTask(gradient, steps, hparams.local_lr)
+    rate = hparams.local_lr
+    if purpose is Purpose.TRAINING:
+        rate = scheduled(spec.local_schedule, hparams.local_schedule, rate, round_)
+    optimizer = spec.local_optimizer._replace(hparams=hparams.local_optimizer)
+    return LocalTask(gradient, steps, rate, optimizer)
 
 
 def _size(context: RoundContext, slot: Array) -> Array:

@@ -27,6 +27,22 @@ def scatter(items: Array, turns: int, width: int) -> Array:
     return padded.reshape(devices, turns, width)[jax.lax.axis_index(CLIENT)]
 
 
+def map_chunks(function: Callable[..., Any], items: Any, width: int) -> Any:
+    """Map over the leading axis, ``width`` at once. One at once adds no batch axis."""
+    if width == 1:
+        return jax.lax.map(function, items)
+    return jax.lax.map(function, items, batch_size=width)
+
+
+def map_clients(function: Callable[[Array], T], clients: int, width: int) -> T:
+    """Map over clients 0 to ``clients`` − 1, ``width`` at once; devices share the work."""
+    turns = -(-clients // (jax.lax.axis_size(CLIENT) * width))
+    share = scatter(jnp.arange(clients), turns, width)
+    found = map_chunks(function, share.reshape(-1), width)
+    each = all_gather(jax.tree.map(lambda a: a.reshape(turns, width, *a.shape[1:]), found))
+    return jax.tree.map(lambda a: a[:clients], each)
+
+
 def all_gather(tree: T) -> T:
     """Gather leaves [turns, width, ...] of every device to [devices · turns · width, ...]."""
     if is_distributed():

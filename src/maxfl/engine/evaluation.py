@@ -1,18 +1,17 @@
-"""Loss and accuracy of a model: on all clients in one pass, or on one client."""
+"""Loss and metrics of a model: on all clients in one pass, or on one client."""
 
-from functools import partial
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 from jax import Array
 
 from maxfl.core.federation import Samples
-from maxfl.core.model import Model, Params
+from maxfl.core.model import Params
 from maxfl.engine.collectives import all_sum
 from maxfl.engine.layout import CLIENT
-from maxfl.engine.minibatches import Task, scale_inputs
+from maxfl.engine.minibatches import Task
 from maxfl.utils.running_sum import RunningSum, add, start_sum, value_of
 
 LANES, LANE_LENGTH = 32, 64
@@ -22,20 +21,35 @@ FEW = 128
 
 
 class Score(NamedTuple):
-    """Loss and accuracy of one model on samples of one client, or of each of K clients.
+    """Loss and metrics of one model on samples of one client, or of each of K clients.
 
-    Means; or, on the way to them, running sums of losses and hits.
+    Means; or, on the way to them, numbers of each sample, or running sums.
+
+    Attributes:
+        loss: The model's.
+        metrics: The model's, in their order.
     """
 
     loss: Any
-    accuracy: Any
+    metrics: tuple[Any, ...]
 
 
-def sample_losses(model: Model, params: Params, x: Array, y: Array) -> tuple[Array, Array]:
-    """Compute cross-entropy and correctness of each sample, float32[n], in evaluation mode."""
-    logits = model.apply(params, x)
-    losses = optax.softmax_cross_entropy_with_integer_labels(logits, y)
-    return losses, (jnp.argmax(logits, axis=-1) == y).astype(jnp.float32)
+def score_samples(task: Task, params: Params, x: Array, y: Array) -> Score:
+    """Compute loss and metrics of each sample, float32[n], in evaluation mode; x as stored."""
+    outputs = task.model.outputs(params, task.inputs(x), task.frozen)
+    named = task.model.named_metrics
+    return Score(
+        task.model.loss(outputs, y), tuple(metric.function(outputs, y) for _, metric in named)
+    )
+
+
+def _finish(task: Task, sums: Score, count: Array) -> Score:
+    """Return means of sums over so many samples, and what metrics make of them."""
+    loss, means = sums.loss / count, [total / count for total in sums.metrics]
+    pairs = zip(means, task.model.named_metrics, strict=True)
+    return Score(
+        loss, tuple(m if metric.of_mean is None else metric.of_mean(m) for m, (_, metric) in pairs)
+    )
 
 
 def owners(samples: Samples) -> Array:
@@ -45,7 +59,7 @@ def owners(samples: Samples) -> Array:
 
 
 def evaluate(task: Task, chunk_size: int, owner: Array, params: Params) -> Score:
-    """Compute mean loss and accuracy of one model on every client's samples, float32[K] each.
+    """Compute loss and metrics of one model on every client's samples, float32[K] each.
 
     A big matrix multiplication, and a sum per client; ``chunk_size`` samples go through the model
     at once. Runs under ``shard_map``: the devices along the client axis take turns with the chunks.
@@ -63,20 +77,16 @@ def evaluate(task: Task, chunk_size: int, owner: Array, params: Params) -> Score
         x = jax.lax.dynamic_slice_in_dim(samples.x, window, size)
         y = jax.lax.dynamic_slice_in_dim(samples.y, window, size)
         k = jax.lax.dynamic_slice_in_dim(owner, window, size)
-        losses, hits = sample_losses(task.model, params, scale_inputs(task.input_scaling, x), y)
-        add_chunk = partial(_add_per_client, k)
-        return Score(
-            add_chunk(sums.loss, jnp.where(fresh, losses, 0.0)),
-            add_chunk(sums.accuracy, jnp.where(fresh, hits, 0.0)),
+        scores = score_samples(task, params, x, y)
+        return _add(
+            lambda so_far, v: _add_per_client(k, so_far, jnp.where(fresh, v, 0.0)), sums, scores
         )
 
     # Room behind the last client, for a chunk that begins with its samples.
     zero = start_sum((clients + size,))
     turns = -(-total // (size * devices))
-    sums = jax.lax.fori_loop(0, turns, chunk, Score(zero, zero))
-    loss, hits = all_sum((value_of(sums.loss)[:clients], value_of(sums.accuracy)[:clients]))
-    counts = jnp.diff(samples.offsets)
-    return Score(loss / counts, hits / counts)
+    sums = jax.lax.fori_loop(0, turns, chunk, _start(task, zero))
+    return _finish(task, all_sum(_values(sums, clients)), jnp.diff(samples.offsets))
 
 
 def _add_per_client(owner: Array, sums: RunningSum, values: Array) -> RunningSum:
@@ -133,13 +143,32 @@ def client_score(task: Task, chunk_size: int, client: Array, params: Params) -> 
         counts = (row >= position) & (row < end)
         x = jax.lax.dynamic_slice_in_dim(samples.x, window, size)
         y = jax.lax.dynamic_slice_in_dim(samples.y, window, size)
-        losses, hits = sample_losses(task.model, params, scale_inputs(task.input_scaling, x), y)
-        return position + size, Score(
-            add(sums.loss, jnp.where(counts, losses, 0.0).sum()),
-            add(sums.accuracy, jnp.where(counts, hits, 0.0).sum()),
+        scores = score_samples(task, params, x, y)
+        return position + size, _add(
+            lambda so_far, v: add(so_far, jnp.where(counts, v, 0.0).sum()), sums, scores
         )
 
-    begin = start, Score(start_sum(), start_sum())
+    begin = start, _start(task, start_sum())
     _, sums = jax.lax.while_loop(lambda c: c[0] < end, chunk, begin)
-    count = end - start
-    return Score(value_of(sums.loss) / count, value_of(sums.accuracy) / count)
+    return _finish(task, _values(sums), end - start)
+
+
+def _start(task: Task, zero: RunningSum) -> Score:
+    """Return running sums of nothing."""
+    return Score(zero, (zero,) * len(task.model.named_metrics))
+
+
+def _add(function: Callable[[RunningSum, Array], RunningSum], sums: Score, values: Score) -> Score:
+    """Add the values of samples to running sums by a function of both."""
+    return Score(
+        function(sums.loss, values.loss), tuple(map(function, sums.metrics, values.metrics))
+    )
+
+
+def _values(sums: Score, clients: int | None = None) -> Score:
+    """Return what running sums have come to, of the first clients where there are several."""
+
+    def value(total: RunningSum) -> Array:
+        return value_of(total) if clients is None else value_of(total)[:clients]
+
+    return Score(value(sums.loss), tuple(map(value, sums.metrics)))

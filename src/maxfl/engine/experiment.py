@@ -1,7 +1,7 @@
 """What a user chose for a run: the federation, the model, the method, and all around it."""
 
 import hashlib
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -13,11 +13,12 @@ from maxfl.core.aggregators import Aggregator
 from maxfl.core.algorithm import Algorithm
 from maxfl.core.attacks import Attack, nobody
 from maxfl.core.federation import Federation
-from maxfl.core.model import Model
+from maxfl.core.local_optimizers import LocalOptimizer
+from maxfl.core.model import Model, model_inputs
 from maxfl.core.participation import Participation, everyone
 from maxfl.core.requirement import Requirement, solo
+from maxfl.core.schedules import Schedule, ScheduleHParams, ScheduleKind
 from maxfl.core.server_optimizers import ServerOptimizer, sgd
-from maxfl.engine.minibatches import scale_inputs
 from maxfl.engine.state import HParams
 
 
@@ -67,6 +68,9 @@ class Experiment(NamedTuple):
     attack: Attack
     finetune_steps: ArrayLike
     seed: ArrayLike
+    local_optimizer: LocalOptimizer = LocalOptimizer()
+    local_schedule: Schedule = Schedule()
+    server_schedule: Schedule = Schedule()
 
     @property
     def hparams(self) -> HParams:
@@ -83,6 +87,16 @@ class Experiment(NamedTuple):
             self.aggregator.hparams,
             self.attack.hparams,
             self.finetune_steps,
+            self.local_optimizer.hparams,
+            self._over_all_rounds(self.local_schedule),
+            self._over_all_rounds(self.server_schedule),
+        )
+
+    def _over_all_rounds(self, schedule: Schedule) -> ScheduleHParams:
+        """Return a schedule's numbers; by default it goes over all of training."""
+        hparams = schedule.hparams
+        return (
+            hparams if hparams.rounds is not None else hparams._replace(rounds=self.training.rounds)
         )
 
     @property
@@ -127,8 +141,24 @@ class Experiment(NamedTuple):
                 **_plain(attack.hparams),
             },
             "finetune_steps": _number(self.finetune_steps),
+            **self._describe_local_steps(),
             "seed": _number(self.seed),
         }
+
+    def _describe_local_steps(self) -> dict[str, Any]:
+        """Return what differs from plain steps at constant rates; nothing, where nothing does."""
+        differs: dict[str, Any] = {}
+        if not self.local_optimizer.is_plain:
+            kind, decays, clips, hparams = self.local_optimizer
+            differs["local_optimizer"] = {
+                "kind": str(kind), "decays": decays, "clips": clips, **_plain(hparams)
+            }  # fmt: skip
+        for name in ("local_schedule", "server_schedule"):
+            schedule = getattr(self, name)
+            if schedule.kind is not ScheduleKind.CONSTANT or schedule.warms_up:
+                numbers = _plain(self._over_all_rounds(schedule))
+                differs[name] = {"kind": str(schedule.kind), **numbers}
+        return differs
 
 
 def make_experiment(
@@ -150,21 +180,35 @@ def make_experiment(
 
 def _model_digest(model: Model, federation: Federation) -> str:
     """Return SHA-256 of the model as compiled: its shapes and all that it computes."""
-    x = jax.eval_shape(scale_inputs, federation.input_scaling, federation.train.x[:2])
-    return _compiled_digest(model, x.shape)
+    inputs = partial(model_inputs, model, federation.input_scaling)
+    x = jax.eval_shape(inputs, federation.train.x[:2])
+    y = federation.train.y
+    return _compiled_digest(model, x.shape, (2, *y.shape[1:]), y.dtype)
 
 
-@lru_cache
-def _compiled_digest(model: Model, shape: tuple[int, ...]) -> str:
-    """Return SHA-256 of a model on inputs of a shape, in both modes; a sweep asks many times."""
+@lru_cache(maxsize=4)  # a model holds its frozen parameters
+def _compiled_digest(
+    model: Model, shape: tuple[int, ...], label_shape: tuple[int, ...], label_type: Any
+) -> str:
+    """Return SHA-256 of a model on samples of a shape, in both modes; a sweep asks many times."""
     key = jax.eval_shape(lambda: jax.random.key(0))
-    x = jax.ShapeDtypeStruct(shape, np.float32)
+    x = jax.ShapeDtypeStruct(shape, np.int32 if model.tokens else np.float32)
+    y = jax.ShapeDtypeStruct(label_shape, label_type)
 
-    def both(key: Any, x: Any) -> Any:
+    def both(key: Any, x: Any, y: Any, frozen: Any) -> Any:
         params = model.init(key)
-        return model.apply(params, x), model.apply(params, x, key)
+        outputs = model.outputs(params, x, frozen)
+        metrics = [metric for _, metric in model.named_metrics]
+        scores = [metric.function(outputs, y) for metric in metrics]
+        finished = [m.of_mean(s) for m, s in zip(metrics, scores, strict=True) if m.of_mean]
+        training = model.training_outputs(params, x, key, frozen)
+        return outputs, training, model.loss(outputs, y), scores, finished
 
-    return hashlib.sha256(jax.jit(both).lower(key, x).as_text().encode()).hexdigest()
+    text = jax.jit(both).lower(key, x, y, model.frozen).as_text()
+    sha = hashlib.sha256(f"{text}{model.metric_infos}{model.keep_local}".encode())
+    for leaf in jax.tree.leaves(model.frozen):
+        sha.update(np.ascontiguousarray(leaf).view(np.uint8).data)
+    return sha.hexdigest()
 
 
 def _plain(fields: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxfl.core import appeal
+from maxfl.core.metrics import ACCURACY, MetricInfo
 from maxfl.core.model import Params
 from maxfl.core.requirement import Solo, Thresholds
 from maxfl.engine.state import CohortRecord, Evaluation, ModelStep, Personal, RoundCounts
@@ -40,6 +41,7 @@ class History(NamedTuple):
         steps: The server's step of each round, [C, R] each; () where they are not known.
         counts: Of all clients, where data are streamed and the history is that of the evaluation
             clients; else ().
+        metric_infos: The model's metrics in their order; the first is the one in tables.
     """
 
     rounds: NDArray[np.int64]
@@ -52,6 +54,7 @@ class History(NamedTuple):
     params: Params
     steps: ModelStep | tuple[()] = ()
     counts: RoundCounts | tuple[()] = ()
+    metric_infos: tuple[MetricInfo, ...] = (ACCURACY,)
 
     def satisfied(
         self, reading: Reading = "held-out", model: Whose = "global"
@@ -97,43 +100,66 @@ class History(NamedTuple):
         """Return the share of clients whose requirement the model meets, float[C, E]."""
         return self.mean(self.satisfied(reading, model), clients)
 
-    def accuracy(self, clients: Group = "seen", model: Whose = "global") -> Floats:
-        """Return the mean test accuracy of the model, float[C, E]."""
-        return self.mean(self.scores(model).test_accuracy, clients)
+    @property
+    def metric(self) -> MetricInfo:
+        """The model's first metric: accuracy for classifiers."""
+        return self.metric_infos[0]
 
-    def preferred_accuracy(
+    def test_metric(
+        self, clients: Group = "seen", model: Whose = "global", name: str | None = None
+    ) -> Floats:
+        """Return the mean over clients of a metric of the model, float[C, E].
+
+        Args:
+            clients: Whose.
+            model: The global model, or each client's personal or fine-tuned one.
+            name: Which metric; by default the first.
+        """
+        return self.mean(self.scores(model).test_metrics[self._metric(name)], clients)
+
+    def preferred_metric(
         self, clients: Group = "seen", reading: Reading = "held-out", model: Whose = "global"
     ) -> Floats:
-        """Return mean test accuracy if satisfied clients use the model, others their solo one."""
+        """Return the first metric if satisfied clients use the model, others their solo one."""
         chosen = appeal.preferred(
             self.satisfied(reading, model),
-            self.scores(model).test_accuracy,
-            np.asarray(self.solo.test_accuracy)[:, None, :],
+            self.scores(model).test_metrics[0],
+            np.asarray(self.solo.test_metric)[:, None, :],
         )
         return self.mean(chosen, clients)
 
-    def solo_accuracy(self, clients: Group = "seen") -> Floats:
-        """Return the mean test accuracy of the models that clients train alone, float[C]."""
-        return self.mean(np.asarray(self.solo.test_accuracy), clients)
+    def solo_metric(self, clients: Group = "seen", name: str | None = None) -> Floats:
+        """Return the mean metric of the models that clients train alone, float[C]."""
+        return self.mean(np.asarray(self.solo.test_metrics[self._metric(name)]), clients)
+
+    def _metric(self, name: str | None) -> int:
+        """Return the place of a metric among the model's."""
+        names = [metric.name for metric in self.metric_infos]
+        return 0 if name is None else names.index(check_choice("name", name, names))
 
     def willing_share(self, clients: Group = "seen") -> Floats:
         """Return the share of clients that would participate in the next round, float[C, E]."""
         return self.mean(self.evaluation.willing, clients)
 
     def metrics(self, clients: Group = "seen", model: Whose = "global") -> dict[str, Floats]:
-        """Return every mean over clients by name, float[C, E] each."""
-        scores = self.scores(model)
+        """Return every mean over clients by name, float[C, E] each.
+
+        Those of the model's metrics are called ``test_accuracy`` and the like; of the first there
+        are also ``preferred_accuracy`` and ``solo_accuracy``.
+        """
+        scores, first = self.scores(model), self.metric.name
         shape = (len(self.is_byzantine), len(self.rounds))
+        names = [metric.name for metric in self.metric_infos]
         return {
-            "test_accuracy": self.accuracy(clients, model),
+            **{f"test_{name}": self.test_metric(clients, model, name) for name in names},
             "gm_appeal": self.gm_appeal(clients, "held-out", model),
             "gm_appeal_training": self.gm_appeal(clients, "training", model),
             "gm_appeal_literal": self.gm_appeal(clients, "literal", model),
-            "preferred_accuracy": self.preferred_accuracy(clients, "held-out", model),
+            f"preferred_{first}": self.preferred_metric(clients, "held-out", model),
             "train_loss": self.mean(scores.train_loss, clients),
             "test_loss": self.mean(scores.test_loss, clients),
             "willing": self.willing_share(clients),
-            "solo_accuracy": np.broadcast_to(self.solo_accuracy(clients)[:, None], shape),
+            f"solo_{first}": np.broadcast_to(self.solo_metric(clients)[:, None], shape),
         }
 
     def mean(self, values: Any, clients: Group = "seen") -> Floats:

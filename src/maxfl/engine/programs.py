@@ -13,19 +13,19 @@ import jax.numpy as jnp
 from jax import Array
 from jax.sharding import PartitionSpec
 
-from maxfl.core.algorithm import Client, Pytree, Server, descend
+from maxfl.core.algorithm import Client, Pytree, Server, descend, trained
 from maxfl.core.model import Model, Params
 from maxfl.core.participation import willing
 from maxfl.core.prng import Purpose, key
 from maxfl.core.requirement import Solo
 from maxfl.core.server_optimizers import OptimizerHParams, OptimizerKind, transformation
-from maxfl.engine.client_state import init_states
+from maxfl.engine.client_state import init_memory, init_states
 from maxfl.engine.client_update import inflate_loss, personal_scores
-from maxfl.engine.collectives import all_gather, scatter
-from maxfl.engine.evaluation import client_score, evaluate, owners
+from maxfl.engine.collectives import map_chunks, map_clients
+from maxfl.engine.evaluation import client_score, owners
 from maxfl.engine.layout import CLIENT, SWEEP, Layout
 from maxfl.engine.minibatches import Minibatches, Task, batch_gradient
-from maxfl.engine.rounds import all_losses, needed_losses, run_round
+from maxfl.engine.rounds import all_losses, needed_losses, run_round, score_everyone
 from maxfl.engine.spec import SoloSpec, Spec
 from maxfl.engine.state import (
     CohortRecord,
@@ -70,10 +70,10 @@ def init_state(
 
     def one(seed: Array) -> State:
         params = model.init(key(seed, Purpose.INIT))
-        opt_state = transformation(server_optimizer, OptimizerHParams()).init(params)
+        opt_state = transformation(server_optimizer, OptimizerHParams()).init(trained(params))
         return State(
             Server(params, init_server(params, seen)),
-            init_states(init_client(params), seen, rows),
+            init_states(init_memory(model, init_client, params), seen, rows),
             opt_state,
         )
 
@@ -104,15 +104,16 @@ def train_solo(
         minibatches = Minibatches(slot, draws, spec.batch_size)
         if spec.masks_batches:
             minibatches = minibatches._replace(used=hparams.batch_size)
-        task = Task(spec.model, data.input_scaling, data.train)
+        task = Task(spec.model, data.input_scaling, data.train, data.frozen)
         gradient = partial(batch_gradient, task, minibatches)
         fresh = spec.model.init(key(hparams.seed, Purpose.SOLO_INIT, client=client_id))
         steps = hparams.steps if spec.steps is None else spec.steps
-        params = descend(fresh, gradient, steps, hparams.local_lr)
+        optimizer = spec.local_optimizer._replace(hparams=hparams.local_optimizer)
+        params = descend(fresh, gradient, steps, hparams.local_lr, optimizer)
         chunk_size = spec.layout.eval_batch.client
         train = client_score(task, chunk_size, slot, params)
         test = client_score(task._replace(samples=data.test), chunk_size, slot, params)
-        return Solo(train.loss, test.loss, test.accuracy)
+        return Solo(train.loss, test.loss, test.metrics)
 
     def shard(data: Data, sweep: SoloHParams, slots: Array) -> Solo:
         def configuration(hparams: SoloHParams) -> Solo:
@@ -159,7 +160,7 @@ def run_block(
                 show = partial(evaluate_all, context, test_owner, first, state, losses)
                 return (state, losses, first), (records, _if(rounds != SKIP, show))
 
-            begin = one.state, needed_losses(context, one.state.server), first
+            begin = one.state, needed_losses(context, one.state), first
             (state, _, _), (records, evaluation) = jax.lax.scan(period, begin, schedule)
             return state, records, evaluation
 
@@ -175,9 +176,8 @@ def evaluate_all(
     """Show the model to all clients whose data are here, after ``done`` rounds; [n] each."""
     spec, data, hparams, rho = context.spec, context.data, context.hparams, context.requirement
     server = state.server
-    chunk_size = spec.layout.eval_batch.everyone
-    test = evaluate(context.test_task, chunk_size, test_owner, server.params)
-    loss = losses if spec.needs_all_losses else all_losses(context, server)
+    test = score_everyone(context, state, context.test_task, test_owner)
+    loss = losses if spec.needs_all_losses else all_losses(context, state)
     personal: Any = _evaluate_personal(context, state, loss) if spec.has_personal_models else ()
     # A method with personal models of its own weighs no client by its fine-tuned loss.
     weighs_finetuned = spec.finetunes and not spec.algorithm.personalize
@@ -189,18 +189,11 @@ def evaluate_all(
     return Evaluation(
         train_loss=loss,
         test_loss=test.loss,
-        test_accuracy=test.accuracy,
+        test_metrics=test.metrics,
         willing=wants | context.is_byzantine[client_id] if spec.attacked else wants,
         weight=jax.vmap(weigh)(inflate_loss(context, clients)),
         personal=personal,
     )
-
-
-def map_chunks(function: Callable[..., Any], items: Any, width: int) -> Any:
-    """Map over the leading axis, ``width`` at once. One at once adds no batch axis."""
-    if width == 1:
-        return jax.lax.map(function, items)
-    return jax.lax.map(function, items, batch_size=width)
 
 
 def on_devices(
@@ -232,13 +225,9 @@ def _rounds(
 
 
 def _evaluate_personal(context: RoundContext, state: State, losses: Array) -> Personal:
-    """Measure the models that clients use on their own data, float32[K]; devices share the work."""
-    clients, width = len(context.requirement), context.spec.layout.parallel_clients
-    turns = -(-clients // (jax.lax.axis_size(CLIENT) * width))
-    share = scatter(jnp.arange(clients), turns, width)
-    scores = map_chunks(partial(personal_scores, context, state, losses), share.reshape(-1), width)
-    each = all_gather(jax.tree.map(lambda a: a.reshape(turns, width), scores))
-    return jax.tree.map(lambda a: a[:clients], each)
+    """Measure the models that clients use on their own data, float32[K]."""
+    score = partial(personal_scores, context, state, losses)
+    return map_clients(score, len(context.requirement), context.spec.layout.parallel_clients)
 
 
 def _if(condition: Array, function: Callable[[], T]) -> T:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,13 +10,15 @@ import jax
 import jax.numpy as jnp
 
 from maxfl.core.aggregators import AggregationRule
+from maxfl.core.algorithm import trained
 from maxfl.core.federation import Federation
 from maxfl.core.model import Model
 from maxfl.distributed.processes import free_bytes
-from maxfl.engine.evaluation import sample_losses
+from maxfl.engine.client_state import init_memory
+from maxfl.engine.evaluation import score_samples
 from maxfl.engine.experiment import Experiment
 from maxfl.engine.layout import SWEEP, EvalBatch, Layout
-from maxfl.engine.minibatches import Minibatches, Task, batch_gradient, scale_inputs
+from maxfl.engine.minibatches import Minibatches, Task, batch_gradient
 from maxfl.engine.state import CohortRecord, Evaluation, ModelStep, Personal, State
 from maxfl.utils.disk_space import explain_disk_full, format_bytes, require_space
 from maxfl.utils.errors import OutOfMemoryError
@@ -151,29 +154,33 @@ def footprint(experiment: Experiment, in_memory: Federation, eval_batch: EvalBat
     model, algorithm, training = experiment.model, experiment.algorithm, experiment.training
     key = jax.eval_shape(lambda: jax.random.key(0))
     params = jax.eval_shape(model.init, key)
-    client_state = jax.eval_shape(algorithm.init_client, params)
-    shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), in_memory.train)
+    client_state = jax.eval_shape(partial(init_memory, model, algorithm.init_client), params)
+    moments = jax.eval_shape(experiment.local_optimizer.transformation().init, trained(params))
+    shapes = _shapes(in_memory.train)
     number = jax.ShapeDtypeStruct((), jnp.int32)
 
-    def gradient(client: Any, key: Any, w: Any, draw: Any, train: Any) -> Any:
-        task = Task(model, in_memory.input_scaling, train)
+    frozen = _shapes(() if model.frozen is None else model.frozen)
+
+    def gradient(client: Any, key: Any, w: Any, draw: Any, train: Any, frozen: Any) -> Any:
+        task = Task(model, in_memory.input_scaling, train, frozen)
         return batch_gradient(task, Minibatches(client, key, experiment.max_batch_size), w, draw)
 
-    # Clients draw different rows: nothing but the data is shared by them.
-    step = _intermediates(gradient, (number, key, params, number, shapes), varying=4)
+    # Clients draw different rows: nothing but the data and frozen parameters is shared by them.
+    step = _intermediates(gradient, (number, key, params, number, shapes, frozen), varying=4)
     state = _bytes(params) + in_memory.seen * _bytes(client_state)
-    measures = len(Evaluation._fields) + len(Personal._fields)
+    measures = _measures(model, personal=True)
     # An aggregator that is no sum must have all updates at once.
     gathered = 0 if experiment.aggregator.rule is AggregationRule.MEAN else training.cohort
     return Footprint(
-        data=_bytes(in_memory[:2]),
+        data=_bytes((in_memory[:2], frozen)),
         configuration=4 * state
         + SORTED * gathered * (_bytes(params) + _bytes(client_state))
         + _losses(in_memory, model, params, eval_batch.everyone, varying=1)
         + 4 * measures * training.evaluations * in_memory.clients,
         client=step
         + _losses(in_memory, model, params, eval_batch.client, varying=3)
-        + 6 * _bytes(params),
+        + 6 * _bytes(params)
+        + 2 * _bytes(moments),
     )
 
 
@@ -206,7 +213,7 @@ def results_bytes(
     their content.
     """
     training = experiment.training
-    measures = len(Evaluation._fields) + (len(Personal._fields) if personal else 0)
+    measures = _measures(experiment.model, personal=personal)
     cohort = training.cohort * len(CohortRecord._fields) + len(ModelStep._fields)
     rounds = training.rounds * cohort
     content = 4 * configurations * (training.evaluations * clients * measures + rounds)
@@ -216,16 +223,27 @@ def results_bytes(
     return 2 * content + DISK_BLOCK * (blocks + OTHER_FILES)
 
 
+def _measures(model: Model, *, personal: bool) -> int:
+    """Count the numbers of a client in an evaluation."""
+    more = len(model.named_metrics) - 1  # the fields have a place for one
+    return len(Evaluation._fields) + more + (len(Personal._fields) + more if personal else 0)
+
+
 def _losses(federation: Federation, model: Model, params: Any, samples: int, varying: int) -> int:
     """Count bytes on the way to the losses of some samples; ``varying`` of (w, x, y) vary."""
-    features = federation.train.x.shape[1:]
-    x = jax.ShapeDtypeStruct((samples, *features), federation.train.x.dtype)
-    y = jax.ShapeDtypeStruct((samples,), jnp.int32)
+    train = federation.train
+    x = jax.ShapeDtypeStruct((samples, *train.x.shape[1:]), train.x.dtype)
+    y = jax.ShapeDtypeStruct((samples, *train.y.shape[1:]), train.y.dtype)
+    frozen = _shapes(() if model.frozen is None else model.frozen)
 
-    def losses(w: Any, x: Any, y: Any) -> Any:
-        return sample_losses(model, w, scale_inputs(federation.input_scaling, x), y)
+    def losses(w: Any, x: Any, y: Any, frozen: Any) -> Any:
+        return score_samples(Task(model, federation.input_scaling, train, frozen), w, x, y)
 
-    return _intermediates(losses, (params, x, y), varying)
+    return _intermediates(losses, (params, x, y, frozen), varying)
+
+
+def _shapes(tree: Any) -> Any:
+    return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), tree)
 
 
 def _intermediates(function: Any, args: tuple[Any, ...], varying: int) -> int:

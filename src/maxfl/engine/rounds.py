@@ -9,29 +9,46 @@ import optax
 from jax import Array
 
 from maxfl.core.aggregators import aggregate
-from maxfl.core.algorithm import Server, WeightedSum
+from maxfl.core.algorithm import Server, WeightedSum, difference, trained
 from maxfl.core.model import Params
 from maxfl.core.participation import responds, sample, willing
 from maxfl.core.prng import Purpose, key
+from maxfl.core.schedules import scheduled
 from maxfl.core.server_optimizers import take_step
 from maxfl.engine.client_state import write_states
-from maxfl.engine.client_update import ClientReply, client_update
-from maxfl.engine.collectives import all_gather, all_sum, scatter
-from maxfl.engine.evaluation import evaluate
+from maxfl.engine.client_update import ClientReply, client_update, recall
+from maxfl.engine.collectives import all_gather, all_sum, map_clients, scatter
+from maxfl.engine.evaluation import Score, client_score, evaluate
 from maxfl.engine.layout import CLIENT
+from maxfl.engine.minibatches import Task
 from maxfl.engine.spec import Spec
 from maxfl.engine.state import CohortRecord, ModelStep, RoundContext, RoundRecord, State
 
 
-def all_losses(context: RoundContext, server: Server) -> Array:
+def score_everyone(context: RoundContext, state: State, task: Task, owner: Array) -> Score:
+    """Measure the global model on a task's samples of all K clients, float32[K] each.
+
+    Where clients keep the model's state for themselves, each has another model.
+    """
+    layout = context.spec.layout
+    if not context.spec.model.keep_local:
+        return evaluate(task, layout.eval_batch.everyone, owner, state.server.params)
+
+    def score(slot: Array) -> Score:
+        server, _ = recall(context.spec, state, slot)
+        return client_score(task, layout.eval_batch.client, slot, server.params)
+
+    return map_clients(score, len(context.requirement), layout.parallel_clients)
+
+
+def all_losses(context: RoundContext, state: State) -> Array:
     """Compute F_k(w) of all K clients, float32[K]."""
-    chunk_size = context.spec.layout.eval_batch.everyone
-    return evaluate(context.train_task, chunk_size, context.owner, server.params).loss
+    return score_everyone(context, state, context.train_task, context.owner).loss
 
 
-def needed_losses(context: RoundContext, server: Server) -> Any:
+def needed_losses(context: RoundContext, state: State) -> Any:
     """Compute F_k(w) of all K clients if the participation rule needs them in every round."""
-    return all_losses(context, server) if context.spec.needs_all_losses else ()
+    return all_losses(context, state) if context.spec.needs_all_losses else ()
 
 
 def run_round(
@@ -40,7 +57,7 @@ def run_round(
     """Run round ``round_`` (counted from 0) from a state and its ``needed_losses``."""
     slots, sampled = _sample_cohort(context, round_, losses)
     state, record = train_cohort(context, round_, state, losses, slots, sampled)
-    return state, needed_losses(context, state.server), record
+    return state, needed_losses(context, state), record
 
 
 def train_cohort(
@@ -58,8 +75,9 @@ def train_cohort(
     direction, server_state = spec.algorithm.server_update(
         hparams.algorithm, state.server, total, cohort
     )
+    server_lr = scheduled(spec.server_schedule, hparams.server_schedule, hparams.server_lr, round_)
     params, opt_state = take_step(
-        spec.server_optimizer, hparams.server_optimizer, hparams.server_lr, direction,
+        spec.server_optimizer, hparams.server_optimizer, server_lr, direction,
         state.server.params, state.opt_state,
     )  # fmt: skip
     client_states = write_states(
@@ -78,8 +96,8 @@ def train_cohort(
 
 
 def _measure_step(old: Params, new: Params) -> ModelStep:
-    moved = jax.tree.map(jnp.subtract, new, old)
-    return ModelStep(optax.tree.norm(moved), optax.tree.norm(new))
+    moved = difference(trained(new), trained(old))
+    return ModelStep(optax.tree.norm(moved), optax.tree.norm(trained(new)))
 
 
 def _sample_cohort(context: RoundContext, round_: Array, losses: Any) -> tuple[Array, Array]:

@@ -86,12 +86,20 @@ class Session:
         """Memory that the run takes, predicted from shapes."""
         return footprint(self.experiment, self._in_memory, self._eval_batch)
 
+    @cached_property
+    def frozen(self) -> Any:
+        """The model's frozen parameters, on every device once; () where it has none."""
+        frozen = self.experiment.model.frozen
+        return () if frozen is None else self.replicate(frozen)
+
     @property
     def solo_hparams(self) -> SoloHParams:
         """What training alone depends on, leading axis C."""
         hparams = self.hparams
         steps = np.full(len(hparams.seed), self.experiment.requirement.steps, np.int32)
-        return SoloHParams(hparams.seed, hparams.local_lr, hparams.batch_size, steps)
+        return SoloHParams(
+            hparams.seed, hparams.local_lr, hparams.batch_size, steps, hparams.local_optimizer
+        )
 
     def init_state(self) -> State:
         """Compute the state before the first round."""
@@ -172,11 +180,15 @@ def _specs(experiment: Experiment, rounds: Layout, solo: Layout) -> tuple[Spec, 
     largest = experiment.max_batch_size
     masks = bool(np.min(training.batch_size) < largest)
     platform = rounds.mesh.devices.flat[0].platform
+    local = experiment.local_optimizer._replace(hparams=None)
     spec = Spec(
         model=experiment.model,
         algorithm=experiment.algorithm._replace(hparams=None),
         participation=experiment.participation.rule,
         server_optimizer=experiment.server_optimizer.kind,
+        local_optimizer=local,
+        local_schedule=experiment.local_schedule._replace(hparams=None),
+        server_schedule=experiment.server_schedule._replace(hparams=None),
         aggregator=aggregator.rule,
         clips=aggregator.clips,
         attacked=attack.active,
@@ -193,7 +205,7 @@ def _specs(experiment: Experiment, rounds: Layout, solo: Layout) -> tuple[Spec, 
         layout=rounds,
     )
     steps = compiled_steps(experiment.requirement.steps, platform)
-    return spec, SoloSpec(experiment.model, largest, masks, steps, solo)
+    return spec, SoloSpec(experiment.model, largest, masks, steps, local, solo)
 
 
 def compiled_steps(steps: ArrayLike, platform: str) -> int | None:

@@ -14,9 +14,11 @@ from maxfl.core.aggregators import Aggregator
 from maxfl.core.algorithm import Algorithm
 from maxfl.core.attacks import Attack
 from maxfl.core.federation import Federation
+from maxfl.core.local_optimizers import LocalOptimizer
 from maxfl.core.model import Model
 from maxfl.core.participation import Participation
 from maxfl.core.requirement import Requirement, Solo, SoloCache, Thresholds
+from maxfl.core.schedules import Schedule
 from maxfl.core.server_optimizers import ServerOptimizer
 from maxfl.distributed.processes import explain_lost_peer, is_distributed
 from maxfl.engine.client_state import grow, rows_needed
@@ -66,6 +68,10 @@ class Simulation:
         requirement: What clients demand of the model; by default their solo model's loss.
         participation: Who participates; by default everyone.
         server_optimizer: See ``maxfl.server_optimizers``; by default plain steps.
+        local_optimizer: Of the clients, in rounds and alone, see ``maxfl.local_optimizers``; by
+            default plain steps.
+        local_schedule: η_l over the rounds, see ``maxfl.schedules``; by default constant.
+        server_schedule: η_g over the rounds; by default constant.
         aggregator: How updates are aggregated, see ``maxfl.aggregators``; by default their mean.
         attack: Who is Byzantine and how, see ``maxfl.attacks``; by default nobody.
         finetune_steps: SGD steps by which clients fine-tune a model on their own training data, in
@@ -86,6 +92,9 @@ class Simulation:
         requirement: Requirement | None = None,
         participation: Participation | None = None,
         server_optimizer: ServerOptimizer | None = None,
+        local_optimizer: LocalOptimizer | None = None,
+        local_schedule: Schedule | None = None,
+        server_schedule: Schedule | None = None,
         aggregator: Aggregator | None = None,
         attack: Attack | None = None,
         finetune_steps: ArrayLike = 0,
@@ -96,7 +105,9 @@ class Simulation:
         experiment = make_experiment(
             federation, model, algorithm, training,
             requirement=requirement, participation=participation,
-            server_optimizer=server_optimizer, aggregator=aggregator, attack=attack,
+            server_optimizer=server_optimizer, local_optimizer=local_optimizer,
+            local_schedule=local_schedule, server_schedule=server_schedule,
+            aggregator=aggregator, attack=attack,
             finetune_steps=finetune_steps, seed=seed,
         )  # fmt: skip
         self.session = Session(experiment, federation, devices, max_parallel)
@@ -193,8 +204,7 @@ class Simulation:
 
     def like(self, blocks: int) -> Snapshot:
         """Return the structure of a snapshot after so many blocks."""
-        personal = self.session.spec.has_personal_models
-        return snapshot_like(self.session.state_shape(), blocks, personal=personal)
+        return snapshot_like(self.session, self.session.state_shape(), blocks)
 
     @cached_property
     def _data(self) -> Data:
@@ -213,8 +223,9 @@ def simulate(
 ) -> History:
     """Train a federation in memory and return its history.
 
-    Options are those of ``Simulation``: requirement, participation, server_optimizer, aggregator,
-    attack, finetune_steps, seed, devices, max_parallel.
+    Options are those of ``Simulation``: requirement, participation, server_optimizer,
+    local_optimizer, local_schedule, server_schedule, aggregator, attack, finetune_steps, seed,
+    devices, max_parallel.
     """
     simulation = Simulation(federation, model, algorithm, training, **options)
     if is_distributed():

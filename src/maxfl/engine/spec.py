@@ -4,8 +4,10 @@ from typing import NamedTuple
 
 from maxfl.core.aggregators import AggregationRule
 from maxfl.core.algorithm import Algorithm
+from maxfl.core.local_optimizers import LocalOptimizer
 from maxfl.core.model import Model
 from maxfl.core.participation import ParticipationRule
+from maxfl.core.schedules import Schedule
 from maxfl.core.server_optimizers import OptimizerKind
 from maxfl.engine.layout import Layout
 
@@ -18,13 +20,16 @@ class Spec(NamedTuple):
         algorithm: The method, without its hyper-parameters.
         participation: The participation rule.
         server_optimizer: The server's optimizer.
+        local_optimizer: The clients' optimizer, without its hyper-parameters.
+        local_schedule: η_l over the rounds, without its hyper-parameters.
+        server_schedule: η_g over the rounds, likewise.
         aggregator: How updates are aggregated.
         clips: Whether updates are clipped.
         attacked: Whether some clients are Byzantine.
         flip_labels: Whether these train on reversed labels.
         collude: Whether these add the same noise.
         finetunes: Whether clients fine-tune the model before they evaluate it.
-        classes: Number of labels.
+        classes: Number of classes; None where labels are something else.
         seen: M, the clients that can be sampled.
         cohort: m, clients sampled in a round.
         local_steps: τ, where it is compiled in; None where every configuration has its own.
@@ -38,13 +43,16 @@ class Spec(NamedTuple):
     algorithm: Algorithm
     participation: ParticipationRule
     server_optimizer: OptimizerKind
+    local_optimizer: LocalOptimizer
+    local_schedule: Schedule
+    server_schedule: Schedule
     aggregator: AggregationRule
     clips: bool
     attacked: bool
     flip_labels: bool
     collude: bool
     finetunes: bool
-    classes: int
+    classes: int | None
     seen: int
     cohort: int
     local_steps: int | None
@@ -76,7 +84,8 @@ class SoloSpec(NamedTuple):
         model: The model.
         batch_size: The largest b of the sweep.
         masks_batches: Whether some configurations take smaller minibatches.
-        steps: SGD steps, where they are compiled in; None where they are an argument.
+        steps: Local steps, where they are compiled in; None where they are an argument.
+        local_optimizer: What takes them, without its hyper-parameters.
         layout: Devices.
     """
 
@@ -84,4 +93,5 @@ class SoloSpec(NamedTuple):
     batch_size: int
     masks_batches: bool
     steps: int | None
+    local_optimizer: LocalOptimizer
     layout: Layout

@@ -13,7 +13,9 @@ from maxfl.core.aggregators import AggregatorHParams
 from maxfl.core.algorithm import Pytree, Server
 from maxfl.core.attacks import AttackHParams
 from maxfl.core.federation import InputScaling, Samples
+from maxfl.core.local_optimizers import LocalHParams
 from maxfl.core.participation import ParticipationHParams
+from maxfl.core.schedules import ScheduleHParams
 from maxfl.core.server_optimizers import OptimizerHParams
 from maxfl.engine.client_state import ClientStates
 from maxfl.engine.minibatches import Task
@@ -21,18 +23,19 @@ from maxfl.engine.spec import Spec
 
 
 class Data(NamedTuple):
-    """The arrays of a federation."""
+    """The arrays of a federation, and the model's frozen parameters; () where it has none."""
 
     train: Samples
     test: Samples
     input_scaling: InputScaling
+    frozen: Any = ()
 
 
 class HParams(NamedTuple):
     """What can vary within a sweep without another program; every leaf has a leading axis C.
 
-    Those of the algorithm, the participation rule, the server optimizer, the aggregator and the
-    attack are NamedTuples of their own.
+    Those of the algorithm, the participation rule, the optimizers, the aggregator, the attack and
+    the schedules are NamedTuples of their own.
     """
 
     seed: Any
@@ -46,6 +49,9 @@ class HParams(NamedTuple):
     aggregator: AggregatorHParams
     attack: AttackHParams
     finetune_steps: Any
+    local_optimizer: LocalHParams
+    local_schedule: ScheduleHParams
+    server_schedule: ScheduleHParams
 
 
 class SoloHParams(NamedTuple):
@@ -55,13 +61,15 @@ class SoloHParams(NamedTuple):
         seed: Of the run.
         local_lr: η_l.
         batch_size: b.
-        steps: SGD steps, where they are not compiled in.
+        steps: Local steps, where they are not compiled in.
+        local_optimizer: Hyper-parameters of what takes them.
     """
 
     seed: Any
     local_lr: Any
     batch_size: Any
     steps: Any
+    local_optimizer: LocalHParams
 
 
 class State(NamedTuple):
@@ -125,12 +133,12 @@ class RoundContext(NamedTuple):
     @property
     def train_task(self) -> Task:
         """The model and the training data."""
-        return Task(self.spec.model, self.data.input_scaling, self.data.train)
+        return Task(self.spec.model, self.data.input_scaling, self.data.train, self.data.frozen)
 
     @property
     def test_task(self) -> Task:
         """The model and the held-out data."""
-        return Task(self.spec.model, self.data.input_scaling, self.data.test)
+        return Task(self.spec.model, self.data.input_scaling, self.data.test, self.data.frozen)
 
 
 class Personal(NamedTuple):
@@ -138,7 +146,7 @@ class Personal(NamedTuple):
 
     train_loss: Any
     test_loss: Any
-    test_accuracy: Any
+    test_metrics: tuple[Any, ...]
 
 
 class Evaluation(NamedTuple):
@@ -147,7 +155,7 @@ class Evaluation(NamedTuple):
     Attributes:
         train_loss: F_k(w).
         test_loss: f_k(w), held out.
-        test_accuracy: Held out.
+        test_metrics: Those of the model, held out, in their order.
         willing: Whether the client would participate in the next round.
         weight: The weight that the client would report for this model.
         personal: The same of the clients' personal or fine-tuned models; () where they have none.
@@ -155,7 +163,7 @@ class Evaluation(NamedTuple):
 
     train_loss: Array
     test_loss: Array
-    test_accuracy: Array
+    test_metrics: tuple[Array, ...]
     willing: Array
     weight: Array
     personal: Any = ()

@@ -152,8 +152,8 @@ def solo_requirements(
     """
     solo_cache = SoloCache() if solo_cache is None else solo_cache
     spec, hparams = session.solo_spec, session.solo_hparams
-    shared = federation.digest(), spec.model
-    rows = session.narrow(hparams)
+    shared = federation.digest(), spec.model, spec.local_optimizer
+    rows = jax.tree.leaves(session.narrow(hparams))
     keys = [(*shared, *row) for row in zip(*(a.tolist() for a in rows), strict=True)]
     everyone = np.arange(federation.clients)
 
@@ -174,7 +174,8 @@ def requirements(session: Session, federation: Federation, solo: Solo) -> Thresh
 
 def put_data(session: Session, federation: Federation) -> Data:
     """Put the samples of a federation on every device."""
-    return session.replicate(Data(federation.train, federation.test, federation.input_scaling))
+    arrays = Data(federation.train, federation.test, federation.input_scaling)
+    return session.replicate(arrays)._replace(frozen=session.frozen)
 
 
 def finite_start(session: Session) -> State:
@@ -204,15 +205,17 @@ def collect_history(
         is_byzantine=trainer.is_byzantine,
         params=session.narrow(session.fetch(state.server.params)),
         steps=steps,
+        metric_infos=session.spec.model.metric_infos,
     )
 
 
-def snapshot_like(state: State, blocks: int, *, personal: bool, counts: Any = ()) -> Snapshot:
+def snapshot_like(session: Session, state: State, blocks: int, counts: Any = ()) -> Snapshot:
     """Return the structure of a snapshot with such a state after so many blocks."""
     leaf: Any = 0
-    personal_scores = Personal(leaf, leaf, leaf) if personal else ()
-    evaluation = Evaluation(leaf, leaf, leaf, leaf, leaf, personal_scores)
+    metrics = (leaf,) * len(session.spec.model.named_metrics)
+    personal = Personal(leaf, leaf, metrics) if session.spec.has_personal_models else ()
+    evaluation = Evaluation(leaf, leaf, metrics, leaf, leaf, personal)
     cohorts = CohortRecord(leaf, leaf, leaf, leaf)
-    prepared = Prepared(Solo(0, 0, 0), Thresholds(0, 0))
+    prepared = Prepared(Solo(0, 0, metrics), Thresholds(0, 0))
     block = Block(0, evaluation, cohorts, ModelStep(leaf, leaf), counts)
     return Snapshot(prepared, state, [block] * blocks)

@@ -1,20 +1,24 @@
 """Mistakes in an experiment, found before any training."""
 
+import warnings
+
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from maxfl.core.aggregators import AggregationRule, Aggregator
 from maxfl.core.algorithm import Algorithm
 from maxfl.core.attacks import Attack
+from maxfl.core.convolution_use import uses_convolutions
 from maxfl.core.federation import Federation
-from maxfl.core.model import Model
+from maxfl.core.local_optimizers import LocalOptimizer
+from maxfl.core.model import Model, Variables
+from maxfl.core.model_check import check_model, input_shape
 from maxfl.core.participation import Participation
 from maxfl.core.requirement import Requirement
+from maxfl.core.schedules import Schedule
 from maxfl.core.server_optimizers import ServerOptimizer
 from maxfl.engine.experiment import Experiment, Training
-from maxfl.engine.minibatches import scale_inputs
-from maxfl.utils.errors import InputError, check_count, check_number
+from maxfl.utils.errors import InputError, SpeedWarning, check_count, check_number
 
 KINDS = {
     "federation": (Federation, "maxfl.Federation.from_clients(train, test)"),
@@ -24,6 +28,9 @@ KINDS = {
     "requirement": (Requirement, "maxfl.solo()"),
     "participation": (Participation, "maxfl.opt_out()"),
     "server_optimizer": (ServerOptimizer, "maxfl.server_optimizers.adam()"),
+    "local_optimizer": (LocalOptimizer, "maxfl.local_optimizers.adam()"),
+    "local_schedule": (Schedule, "maxfl.schedules.cosine()"),
+    "server_schedule": (Schedule, "maxfl.schedules.cosine()"),
     "aggregator": (Aggregator, "maxfl.aggregators.median()"),
     "attack": (Attack, "maxfl.attacks.byzantine(0.1)"),
 }
@@ -34,9 +41,11 @@ def validate(experiment: Experiment) -> None:
     """Refuse an experiment that can't be carried out; the message says what to change."""
     _check_kinds(experiment)
     _check_training(experiment.training, experiment.federation)
-    _check_model(experiment.model, experiment.federation)
+    check_model(experiment.model, experiment.federation)
     check_number("seed", experiment.seed, least=0, below=2**32, whole=True)
     check_number("personalization.finetune_steps", experiment.finetune_steps, least=0, whole=True)
+    _check_local_steps(experiment)
+    _tell_of_convolutions(experiment)
     _check_byzantine(experiment)
 
 
@@ -65,11 +74,48 @@ def _check_training(training: Training, federation: Federation) -> None:
         )
 
 
+def _check_local_steps(experiment: Experiment) -> None:
+    """Refuse local steps that a method or a model does not allow."""
+    algorithm, optimizer = experiment.algorithm, experiment.local_optimizer
+    if algorithm.needs_sgd and not optimizer.is_plain:
+        what = f"{optimizer.kind}"
+        what += " with weight decay" if optimizer.decays else ""
+        what += " with clipped gradients" if optimizer.clips else ""
+        raise InputError(
+            f"{algorithm.name} is defined for plain SGD steps of its clients, not for {what}: "
+            f"leave the local optimizer as it is, or choose another method"
+        )
+    sizes = np.unique(np.asarray(experiment.training.batch_size))
+    params = jax.eval_shape(experiment.model.init, jax.eval_shape(lambda: jax.random.key(0)))
+    if isinstance(params, Variables) and len(sizes) > 1:
+        raise InputError(
+            f"training.batch_size = {sizes.tolist()}: a model with state, such as BatchNorm's, "
+            f"would see the samples by which smaller minibatches are filled up; give one size"
+        )
+
+
+def _tell_of_convolutions(experiment: Experiment) -> None:
+    """Say that a model's convolutions will be slow, as each client has its own weights."""
+    model, federation = experiment.model, experiment.federation
+    if uses_convolutions(model, input_shape(model, federation)):
+        warnings.warn(
+            "the model convolves by jax.lax.conv, which is slow where each client has weights of "
+            "its own: maxfl.fast_convolutions(model) computes the same, several times as fast",
+            SpeedWarning,
+            stacklevel=6,
+        )
+
+
 def _check_byzantine(experiment: Experiment) -> None:
     """Refuse a fraction of clients that is nobody, and Krum with more than it can stand."""
     federation, training = experiment.federation, experiment.training
     aggregator, attack = experiment.aggregator, experiment.attack
     fraction = np.asarray(attack.hparams.fraction, np.float64)
+    if attack.flip_labels and federation.classes is None:
+        raise InputError(
+            "attack.flip_labels reverses classes, one integer per sample, and this federation's "
+            "labels are something else: leave it out"
+        )
     if attack.active and ((fraction > 0) & (np.round(fraction * federation.seen) < 1)).any():
         raise InputError(
             f"attack.fraction = {fraction.tolist()} of {federation.seen} seen clients is nobody: "
@@ -89,54 +135,3 @@ def _check_byzantine(experiment: Experiment) -> None:
             f"server.num_selected = {selected} of training.cohort = {training.cohort}: Krum can't "
             f"select more updates than there are"
         )
-
-
-def _check_model(model: Model, federation: Federation) -> None:
-    """Try the model on the shapes of the data, without computing anything."""
-    shape = (2, *federation.train.x.shape[1:])
-    sample = jax.ShapeDtypeStruct(shape, federation.train.x.dtype)
-    try:
-        x = jax.eval_shape(scale_inputs, federation.input_scaling, sample)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"the input scaling does not fit features of shape {list(shape[1:])}: {error}"
-        ) from error
-    with np.errstate(over="ignore"):
-        numbers = [np.asarray(n, np.float32) for n in federation.input_scaling]
-    if not all(np.isfinite(n).all() for n in numbers) or not numbers[1].any():
-        raise InputError(
-            "the input scaling has numbers that are NaN, infinite or 0 in float32: shift and scale "
-            "must be finite, and scale not 0"
-        )
-    if x.shape != shape:
-        raise InputError(
-            f"the input scaling turns features of shape {list(shape[1:])} into "
-            f"{list(x.shape[1:])}: give numbers, or arrays of that shape"
-        )
-    try:
-        params = jax.eval_shape(model.init, jax.random.key(0))
-    except (TypeError, ValueError) as error:
-        raise InputError(f"model.init(key) fails: {error}") from error
-    try:
-        logits = jax.eval_shape(model.apply, params, x)
-        jax.eval_shape(model.apply, params, x, jax.random.key(0))
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"the model can't be applied to features of shape {list(x.shape[1:])}, as "
-            f"apply(params, x, key=None): {error}"
-        ) from error
-    others = {str(leaf.dtype) for leaf in jax.tree.leaves(params)} - {"float32"}
-    if others:
-        raise InputError(f"the model has parameters of type {', '.join(others)}; expected float32")
-    if not hasattr(logits, "shape"):
-        raise InputError(
-            f"the model's apply returns {type(logits).__name__}; expected an array of logits, "
-            f"[samples, classes]"
-        )
-    if logits.ndim != 2 or logits.shape[0] != 2 or logits.shape[1] < federation.classes:
-        raise InputError(
-            f"the model gives outputs of shape {list(logits.shape)} for 2 samples; expected "
-            f"[2, {federation.classes}] or more, one logit per class"
-        )
-    if not jnp.issubdtype(logits.dtype, jnp.floating):
-        raise InputError(f"the model gives outputs of type {logits.dtype}; expected floats")

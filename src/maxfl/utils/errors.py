@@ -26,6 +26,10 @@ class TrainingWarning(UserWarning):
     """Training goes on, but its result will mean little; the message says why."""
 
 
+class SpeedWarning(UserWarning):
+    """Something that could be computed several times as fast, and how."""
+
+
 class DiskFullError(InputError):
     """The disk is too small for what was asked."""
 

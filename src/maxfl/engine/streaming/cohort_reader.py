@@ -100,7 +100,8 @@ class CohortReader:
         # A power of two, so that few programs are compiled.
         samples = read_clients(train, client_ids, 1 << max(rows - 1, 0).bit_length())
         no_test = _no_samples(samples, len(client_ids))
-        data = self._session.replicate(Data(samples, no_test, self._federation.input_scaling))
+        arrays = Data(samples, no_test, self._federation.input_scaling)
+        data = self._session.replicate(arrays)._replace(frozen=self._session.frozen)
         return CohortData(client_ids, data, self._requirement(client_ids, data))
 
     def _requirement(self, client_ids: NDArray[np.int64], data: Data) -> Any:

@@ -13,8 +13,9 @@ import jax.numpy as jnp
 from jax import Array
 
 from maxfl.core.participation import willing
+from maxfl.engine.collectives import map_chunks
 from maxfl.engine.evaluation import owners
-from maxfl.engine.programs import ALIKE, EACH, evaluate_all, map_chunks, on_devices
+from maxfl.engine.programs import ALIKE, EACH, evaluate_all, on_devices
 from maxfl.engine.rounds import all_losses, needed_losses, train_cohort
 from maxfl.engine.spec import Spec
 from maxfl.engine.state import Data, Evaluation, RoundContext, RoundRecord, State, Sweep
@@ -69,7 +70,7 @@ def show_candidates(
         there = jnp.arange(len(train.y)) < train.offsets[-1]
         owner = jnp.where(there, owners(train), len(client_ids))
         context = _context(spec, data, owner, one, client_ids)
-        loss = all_losses(context, one.state.server)
+        loss = all_losses(context, one.state)
         wants = willing(
             spec.participation, one.hparams.participation, round_, loss, one.requirement
         )
@@ -86,7 +87,7 @@ def evaluate_clients(
 
     def show(data: Data, one: Sweep, client_ids: Array, done: Array) -> Evaluation:
         context = _context(spec, data, owners(data.train), one, client_ids)
-        losses = needed_losses(context, one.state.server)
+        losses = needed_losses(context, one.state)
         return evaluate_all(context, owners(data.test), done, one.state, losses)
 
     return _for_each(spec, show, data, sweep, client_ids, done)

@@ -290,7 +290,7 @@ class StreamingSimulation:
         """Return the structure of a snapshot after so many blocks."""
         records: Any = ClientRecords(StoredRows(0, 0, 0), 0, 0)
         state = self.session.state_shape()._replace(client_states=records)
-        return snapshot_like(state, blocks, personal=False, counts=RoundCounts(0, 0, 0))
+        return snapshot_like(self.session, state, blocks, RoundCounts(0, 0, 0))
 
     @cached_property
     def _data(self) -> Data:

@@ -23,6 +23,11 @@ def validate_streaming(session: Session, max_candidates: int | None) -> None:
             "personal and fine-tuned models are not measured on disk yet: take a method without "
             "them and finetune_steps = 0, or a federation in memory"
         )
+    if session.spec.model.keep_local:
+        raise InputError(
+            "keep_local: clients that evaluate a model on disk have no state of their own; let the "
+            "state travel (keep_local=False), or take a federation in memory"
+        )
     if experiment.requirement.rule is not None:
         raise InputError("a custom rule needs all clients at once: take solo() or fixed()")
     opts_out = experiment.participation.rule is ParticipationRule.OPT_OUT

@@ -1,0 +1,317 @@
+"""A model is tried on the shapes of the data before any training; nothing is computed."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from maxfl.core import losses
+from maxfl.core.federation import Federation
+from maxfl.core.model import Model, Variables, model_inputs
+from maxfl.utils.errors import InputError
+
+SAMPLES = 2
+"""That the model is tried on."""
+CALLS = {"jit", "pjit", "closed_call", "checkpoint", "remat", "remat2", "custom_jvp_call"}
+"""Primitives that call a program once, with their own inputs and outputs."""
+
+
+class Trial(NamedTuple):
+    """Shapes of a model's parameters, inputs, labels and random key."""
+
+    params: Any
+    x: Any
+    y: Any
+    key: Any
+
+
+def check_model(model: Model, federation: Federation) -> None:
+    """Refuse a model that does not fit the data; the message says what to change."""
+    x = _check_inputs(model, federation)
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    params = _attempt(lambda: jax.eval_shape(model.init, key), "model.init(key) fails")
+    _check_params(model, params)
+    labels = federation.train.y
+    y = jax.ShapeDtypeStruct((SAMPLES, *labels.shape[1:]), labels.dtype)
+    trial = Trial(params, x, y, key)
+    outputs = _check_apply(model, trial)
+    _check_loss(model, federation, outputs, trial)
+    check_dropped_state(model, trial)
+    _check_state_moves(model, trial)
+
+
+def input_shape(model: Model, federation: Federation) -> Any:
+    """Return shape and type of the model's input for a few samples."""
+    stored = federation.train.x
+    sample = jax.ShapeDtypeStruct((SAMPLES, *stored.shape[1:]), stored.dtype)
+    return jax.eval_shape(lambda x: model_inputs(model, federation.input_scaling, x), sample)
+
+
+def _attempt(function: Callable[[], Any], what: str) -> Any:
+    """Return what a user's function gives; libraries raise errors of many kinds."""
+    try:
+        return function()
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"{what}: {error}") from error
+
+
+def _check_inputs(model: Model, federation: Federation) -> Any:
+    """Return the shape of the model's input."""
+    stored = federation.train.x
+    shape = (SAMPLES, *stored.shape[1:])
+    if model.tokens and not np.issubdtype(stored.dtype, np.integer):
+        raise InputError(
+            f"the model takes numbers of tokens, but features are {stored.dtype}: give integers"
+        )
+    scaling = federation.input_scaling
+    try:
+        x = input_shape(model, federation)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"the input scaling does not fit features of shape {list(shape[1:])}: {error}"
+        ) from error
+    with np.errstate(over="ignore"):
+        numbers = [np.asarray(n, np.float32) for n in scaling]
+    if not all(np.isfinite(n).all() for n in numbers) or not numbers[1].any():
+        raise InputError(
+            "the input scaling has numbers that are NaN, infinite or 0 in float32: shift and scale "
+            "must be finite, and scale not 0"
+        )
+    if x.shape != shape:
+        raise InputError(
+            f"the input scaling turns features of shape {list(shape[1:])} into "
+            f"{list(x.shape[1:])}: give numbers, or arrays of that shape"
+        )
+    return x
+
+
+def _check_params(model: Model, params: Any) -> None:
+    others = {str(leaf.dtype) for leaf in jax.tree.leaves(params)} - {"float32"}
+    if others:
+        raise InputError(f"the model has parameters of type {', '.join(others)}; expected float32")
+    if model.keep_local and not isinstance(params, Variables):
+        raise InputError(
+            "keep_local is set, but the model has no state: let init return "
+            "maxfl.Variables(params, state)"
+        )
+
+
+def _check_apply(model: Model, trial: Trial) -> Any:
+    """Return the shape of the model's outputs, the same in both modes."""
+    params, x, _, key = trial
+    signature = "apply(params, x, key=None" + (", *, frozen)" if model.frozen is not None else ")")
+    failed = f"the model can't be applied to features of shape {list(x.shape[1:])}, as {signature}"
+    frozen = model.frozen
+    outputs = _attempt(lambda: jax.eval_shape(model.outputs, params, x, frozen), failed)
+    trained = _attempt(
+        lambda: jax.eval_shape(
+            lambda p, x, key, frozen: model.apply(p, x, key, **model.frozen_argument(frozen)),
+            params, x, key, frozen,
+        ),
+        failed,
+    )  # fmt: skip
+    if isinstance(params, Variables):
+        trained = _check_state(params, trained)
+    elif isinstance(trained, tuple) and not isinstance(outputs, tuple):
+        raise InputError(
+            "the model's apply returns a pair in training mode, as a model with state does, but "
+            "init returns no state: let it return maxfl.Variables(params, state)"
+        )
+    if jax.tree.map(_form, outputs) != jax.tree.map(_form, trained):
+        raise InputError(
+            f"the model gives {_forms(outputs)} in evaluation mode and {_forms(trained)} in "
+            f"training mode: outputs must be alike"
+        )
+    return outputs
+
+
+def _check_state(params: Variables, trained: Any) -> Any:
+    """Return the outputs of a model with state, whose new state must be like the old."""
+    if not (isinstance(trained, tuple) and len(trained) == 2):
+        raise InputError(
+            "the model has state, so apply must return (outputs, new state) in training mode, "
+            "where it gets a key; else nobody takes what it changes"
+        )
+    outputs, state = trained
+    if jax.tree.map(_form, state) != jax.tree.map(_form, params.state):
+        raise InputError(
+            f"the model's state is {_forms(params.state)} at first and {_forms(state)} after a "
+            f"step: it must keep its structure, shapes and types"
+        )
+    return outputs
+
+
+def _check_loss(model: Model, federation: Federation, outputs: Any, trial: Trial) -> None:
+    if model.loss is losses.cross_entropy:
+        _check_logits(federation, outputs)
+    values = _attempt(
+        lambda: jax.eval_shape(model.loss, outputs, trial.y),
+        f"the loss can't be computed of outputs {_forms(outputs)} and labels {_forms(trial.y)}",
+    )
+    _check_per_sample("loss", values)
+    if not jnp.issubdtype(values.dtype, jnp.floating):
+        raise InputError(f"the loss gives {values.dtype}, which has no gradient: give floats")
+    for name, metric in model.named_metrics:
+        values = _attempt(
+            partial(jax.eval_shape, metric.function, outputs, trial.y),
+            f"the metric {name} can't be computed of outputs {_forms(outputs)} and labels "
+            f"{_forms(trial.y)}",
+        )
+        _check_per_sample(f"metric {name}", values)
+
+
+def _check_per_sample(what: str, values: Any) -> None:
+    if getattr(values, "shape", None) != (SAMPLES,):
+        raise InputError(
+            f"the {what} gives {_forms(values)} for {SAMPLES} samples; expected one number for "
+            f"each, [{SAMPLES}]"
+        )
+
+
+def _check_logits(federation: Federation, logits: Any) -> None:
+    """Refuse outputs and labels that cross-entropy, the default loss, can't be computed of."""
+    classes = federation.classes
+    if classes is None:
+        labels = federation.train.y
+        raise InputError(
+            f"labels are {labels.dtype}{list(labels.shape[1:])}, but the model's loss is "
+            f"cross-entropy, of one integer per sample: choose another, as Model(..., "
+            f"loss=maxfl.losses.squared_error)"
+        )
+    if not hasattr(logits, "shape"):
+        raise InputError(
+            f"the model's apply returns {type(logits).__name__}; expected an array of logits, "
+            f"[samples, classes]"
+        )
+    if logits.ndim != 2 or logits.shape[0] != SAMPLES or logits.shape[1] < classes:
+        raise InputError(
+            f"the model gives outputs of shape {list(logits.shape)} for {SAMPLES} samples; "
+            f"expected [{SAMPLES}, {classes}] or more, one logit per class"
+        )
+    if not jnp.issubdtype(logits.dtype, jnp.floating):
+        raise InputError(f"the model gives outputs of type {logits.dtype}; expected floats")
+
+
+def _form(leaf: Any) -> tuple[Any, Any]:
+    return leaf.shape, leaf.dtype
+
+
+def _forms(tree: Any) -> str:
+    """Return types and shapes of arrays in words."""
+    leaves = [f"{leaf.dtype}{list(leaf.shape)}" for leaf in jax.tree.leaves(tree)]
+    return ", ".join(leaves[:4]) + (", ..." if len(leaves) > 4 else "") if leaves else "nothing"
+
+
+def check_dropped_state(model: Model, trial: Trial) -> None:
+    """Refuse a model whose new state is computed in training and taken by nobody.
+
+    A BatchNorm in a wrapper that drops its running statistics gives itself away: an array, of the
+    parameters or closed over, that evaluation needs, and that training reads without any effect on
+    its outputs.
+    """
+    params, x, _, key = trial
+    evaluated = _uses(lambda p, x, frozen: model.outputs(p, x, frozen), params, x, model.frozen)
+    trained = _uses(
+        lambda p, x, frozen, key: model.training_outputs(p, x, key, frozen),
+        params, x, model.frozen, key,
+    )  # fmt: skip
+    dropped = [name for name in evaluated.needed if name in trained.read - trained.needed]
+    if dropped:
+        raise InputError(
+            f"the model computes new state in training mode that nobody takes, as a BatchNorm "
+            f"does whose statistics are dropped ({_name(dropped[0], params)}): let init return "
+            f"maxfl.Variables(params, state) and apply (outputs, new state), or use "
+            f"maxfl.from_flax, from_nnx or from_equinox"
+        )
+
+
+def _check_state_moves(model: Model, trial: Trial) -> None:
+    """Refuse a model that returns its state as it was, as one does that is in evaluation mode."""
+    params, x, _, key = trial
+    if not isinstance(params, Variables) or not jax.tree.leaves(params.state):
+        return
+
+    def new_state(params: Any, x: Any, key: Any, frozen: Any) -> Any:
+        return model.training_outputs(params, x, key, frozen)[1]
+
+    jaxpr = jax.make_jaxpr(new_state)(params, x, key, model.frozen).jaxpr
+    if set(jaxpr.outvars) <= set(jaxpr.invars):
+        raise InputError(
+            "the model returns its state unchanged in training mode, as a BatchNorm does that is "
+            "in evaluation mode: switch it when apply gets a key (from_flax(train_argument=...)); "
+            "or if it is not to change, make it frozen parameters"
+        )
+
+
+class _Uses(NamedTuple):
+    """Arrays that a function reads, and those of them that its outputs depend on.
+
+    Numbers are places among the function's inputs; other arrays are known by their identity.
+    """
+
+    read: set[Any]
+    needed: set[Any]
+
+
+def _uses(function: Callable[..., Any], *args: Any) -> _Uses:
+    closed = jax.make_jaxpr(function)(*args)
+    jaxpr = closed.jaxpr
+    names = {v: i for i, v in enumerate(jaxpr.invars)}
+    names |= {
+        v: ("closed over", id(c))
+        for v, c in zip(jaxpr.constvars, closed.consts, strict=True)
+        if np.ndim(c) > 0 and jnp.issubdtype(c.dtype, jnp.floating)
+    }
+    read, needed = _trace_back(jaxpr, [True] * len(jaxpr.outvars))
+    return _Uses({names[v] for v in read if v in names}, {names[v] for v in needed if v in names})
+
+
+def _trace_back(jaxpr: Any, wanted: list[bool]) -> tuple[set[Any], set[Any]]:
+    """Return the variables that a program reads, and those that its wanted outputs depend on."""
+    needed = {v for v, want in zip(jaxpr.outvars, wanted, strict=True) if want and _is_variable(v)}
+    read = {v for v in jaxpr.outvars if _is_variable(v)}
+    for equation in reversed(jaxpr.eqns):
+        outputs = [v in needed for v in equation.outvars]
+        inner = _called(equation)
+        if inner is None:
+            reads = {v for v in equation.invars if _is_variable(v)}
+            needs = reads if any(outputs) else set()
+        else:  # as jit and checkpoint: an input may matter to one of its outputs alone
+            names = dict(zip(inner.invars, equation.invars, strict=True))
+            reads, needs = (
+                {names[v] for v in found if v in names and _is_variable(names[v])}
+                for found in _trace_back(inner, outputs)
+            )
+        read |= reads
+        needed |= needs
+    return read, needed
+
+
+def _called(equation: Any) -> Any:
+    """Return the program that an equation calls with its inputs and outputs; None if none."""
+    inner = [getattr(p, "jaxpr", p) for p in equation.params.values()]
+    programs = [p for p in inner if hasattr(p, "eqns")]
+    same = [
+        p
+        for p in programs
+        if (len(p.invars), len(p.outvars)) == (len(equation.invars), len(equation.outvars))
+    ]
+    is_call = equation.primitive.name in CALLS
+    return same[0] if is_call and len(same) == len(programs) == 1 else None
+
+
+def _is_variable(value: Any) -> bool:
+    return not hasattr(value, "val")
+
+
+def _name(place: Any, params: Any) -> str:
+    """Return a parameter's path, or say that it is none."""
+    if isinstance(place, tuple):
+        return "an array that apply closes over"
+    paths = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(params)]
+    return f"params{paths[place]}" if place < len(paths) else "a frozen parameter"
