@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from maxfl.core import aggregators as aggregators
     from maxfl.core import appeal as appeal
     from maxfl.core import attacks as attacks
+    from maxfl.core import local_optimizers as local_optimizers
+    from maxfl.core import losses as losses
+    from maxfl.core import metrics as metrics
+    from maxfl.core import schedules as schedules
     from maxfl.core import server_optimizers as server_optimizers
     from maxfl.core.algorithm import Algorithm as Algorithm
     from maxfl.core.federation import Federation as Federation
@@ -37,8 +41,9 @@ if TYPE_CHECKING:
     from maxfl.core.federation import Samples as Samples
     from maxfl.core.federation_files import open_federation as open_federation
     from maxfl.core.federation_files import write_federation as write_federation
+    from maxfl.core.metrics import Metric as Metric
     from maxfl.core.model import Model as Model
-    from maxfl.core.model import mlp as mlp
+    from maxfl.core.model import Variables as Variables
     from maxfl.core.model import with_precision as with_precision
     from maxfl.core.participation import decline as decline
     from maxfl.core.participation import everyone as everyone
@@ -56,11 +61,24 @@ if TYPE_CHECKING:
     from maxfl.engine.simulation import simulate as simulate
     from maxfl.engine.streaming.simulation import StreamingSimulation as StreamingSimulation
     from maxfl.engine.streaming.simulation import stream as stream
+    from maxfl.models.cnn import cnn as cnn
+    from maxfl.models.fast_convolutions import fast_convolutions as fast_convolutions
+    from maxfl.models.libraries.equinox import from_equinox as from_equinox
+    from maxfl.models.libraries.flax import from_flax as from_flax
+    from maxfl.models.libraries.nnx import from_nnx as from_nnx
+    from maxfl.models.logistic import logistic as logistic
+    from maxfl.models.lora import lora as lora
+    from maxfl.models.lora import merge_lora as merge_lora
+    from maxfl.models.lstm import lstm as lstm
+    from maxfl.models.mlp import mlp as mlp
+    from maxfl.models.resnet import resnet as resnet
+    from maxfl.models.transformer import transformer as transformer
     from maxfl.report.write import write_report as write_report
     from maxfl.runs.run import run as run
     from maxfl.runs.tables import Labels as Labels
     from maxfl.runs.trackers import tracker as tracker
     from maxfl.utils.errors import InputError as InputError
+    from maxfl.utils.errors import SpeedWarning as SpeedWarning
     from maxfl.utils.errors import TrainingWarning as TrainingWarning
 
 _PUBLIC = {
@@ -72,7 +90,8 @@ _PUBLIC = {
     "core.algorithm": ("Algorithm",),
     "core.federation": ("Federation", "InputScaling", "Samples"),
     "core.federation_files": ("open_federation", "write_federation"),
-    "core.model": ("Model", "mlp", "with_precision"),
+    "core.metrics": ("Metric",),
+    "core.model": ("Model", "Variables", "with_precision"),
     "core.participation": ("decline", "everyone", "opt_out"),
     "core.requirement": ("SoloCache", "custom", "fixed", "solo"),
     "data.flower_datasets": ("from_flwr_datasets",),
@@ -82,11 +101,22 @@ _PUBLIC = {
     "engine.layout": ("use_all_cores",),
     "engine.simulation": ("Simulation", "simulate"),
     "engine.streaming.simulation": ("StreamingSimulation", "stream"),
+    "models.cnn": ("cnn",),
+    "models.fast_convolutions": ("fast_convolutions",),
+    "models.libraries.equinox": ("from_equinox",),
+    "models.libraries.flax": ("from_flax",),
+    "models.libraries.nnx": ("from_nnx",),
+    "models.logistic": ("logistic",),
+    "models.lora": ("lora", "merge_lora"),
+    "models.lstm": ("lstm",),
+    "models.mlp": ("mlp",),
+    "models.resnet": ("resnet",),
+    "models.transformer": ("transformer",),
     "report.write": ("write_report",),
     "runs.run": ("run",),
     "runs.tables": ("Labels",),
     "runs.trackers": ("tracker",),
-    "utils.errors": ("InputError", "TrainingWarning"),
+    "utils.errors": ("InputError", "SpeedWarning", "TrainingWarning"),
 }  # fmt: skip
 _NAMESPACES = {
     "aggregators": "core.aggregators",
@@ -94,6 +124,10 @@ _NAMESPACES = {
     "attacks": "core.attacks",
     "data": "data",
     "flower": "flower",
+    "local_optimizers": "core.local_optimizers",
+    "losses": "core.losses",
+    "metrics": "core.metrics",
+    "schedules": "core.schedules",
     "server_optimizers": "core.server_optimizers",
 }
 _RENAMED = {

@@ -1,0 +1,60 @@
+"""Convolution and pooling of images [n, height, width, channels], the former by ``windows``."""
+
+import math
+from typing import Literal, get_args
+
+import jax
+from jax import Array
+
+from maxfl.models.layers import Layer
+from maxfl.models.windows import convolve_windows
+from maxfl.utils.errors import InputError
+
+Padding = Literal["same", "valid"]
+"""Zeros around an image so that its size stays (is divided by the stride, rounded up), or none."""
+
+
+def init_convolution(key: Array, kernel: int, inputs: int, outputs: int) -> Layer:
+    """Draw weight [kernel, kernel, inputs, outputs] and bias [outputs], uniform in ±1/√fan-in."""
+    bound = 1 / math.sqrt(kernel * kernel * inputs)
+    shapes = (kernel, kernel, inputs, outputs), (outputs,)
+    draws = (
+        jax.random.uniform(k, shape, minval=-bound, maxval=bound)
+        for k, shape in zip(jax.random.split(key), shapes, strict=True)
+    )
+    return Layer(*draws)
+
+
+def convolve(x: Array, weight: Array, stride: int = 1, padding: Padding = "same") -> Array:
+    """Convolve x [n, height, width, inputs] with weight [rows, columns, inputs, outputs]."""
+    margins = [
+        _margins(side, kernel, stride, padding)
+        for side, kernel in zip(x.shape[1:3], weight.shape[:2], strict=True)
+    ]
+    return convolve_windows(x, weight, (stride, stride), margins)
+
+
+def convolved_side(side: int, kernel: int, stride: int = 1, padding: Padding = "same") -> int:
+    """Return what a convolution makes of a height or width; 0 or less if it is too small."""
+    return -(-(side if padding == "same" else side - kernel + 1) // stride)
+
+
+def check_padding(padding: str) -> None:
+    """Refuse anything but ``same`` and ``valid``."""
+    if padding not in get_args(Padding):
+        raise InputError(f"conv_padding = {padding!r}: expected {' or '.join(get_args(Padding))}")
+
+
+def max_pool(h: Array) -> Array:
+    """Take the largest of each 2 × 2; a row or column left over is dropped."""
+    n, height, width, channels = h.shape
+    h = h[:, : height // 2 * 2, : width // 2 * 2]
+    return h.reshape(n, height // 2, 2, width // 2, 2, channels).max((2, 4))
+
+
+def _margins(side: int, kernel: int, stride: int, padding: Padding) -> tuple[int, int]:
+    """Return how many zeros go before and after; of an odd number the larger part after."""
+    if padding == "valid":
+        return 0, 0
+    more = max((convolved_side(side, kernel, stride) - 1) * stride + kernel - side, 0)
+    return more // 2, more - more // 2

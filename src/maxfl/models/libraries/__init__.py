@@ -1,0 +1,1 @@
+"""Adapters for models of other libraries, one file each; none of them is needed otherwise."""

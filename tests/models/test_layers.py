@@ -1,0 +1,27 @@
+"""Dropout, and samples in chunks."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from maxfl.models.layers import CHUNK, drop, in_chunks
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("shape", [(64,), (6,), (1,), (3, 7)])
+def test_dropout_drops_its_share_and_keeps_the_mean(rate, shape):
+    h = drop(jax.random.key(1), jnp.ones((40_000 // np.prod(shape), *shape)), rate)
+    assert (h == 0).mean() == pytest.approx(rate, abs=0.012)
+    assert h.mean() == pytest.approx(1, abs=0.06)
+    assert len(np.unique(h)) == 2
+
+
+def test_nothing_is_dropped_without_a_key():
+    assert drop(None, jnp.ones((2, 3)), 0.5).all()
+
+
+@pytest.mark.parametrize("samples", [3, CHUNK, 2 * CHUNK, 2 * CHUNK + 5])
+def test_chunks_give_what_all_samples_at_once_give(samples):
+    x = jnp.arange(2.0 * samples).reshape(samples, 2)
+    np.testing.assert_array_equal(in_chunks(lambda part: part**2, x), x**2)
