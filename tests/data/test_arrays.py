@@ -12,7 +12,7 @@ from maxfl.utils.errors import InputError
     [
         ({"x": np.zeros((3, 2))}, "but not .'y'."),
         ({"x": np.zeros((3, 2)), "y": np.zeros(2, int)}, r"x has shape \(3, 2\) and y \(2,\)"),
-        ({"x": np.zeros((3, 2)), "y": np.zeros(3)}, "labels are float64"),
+        ({"x": np.zeros((3, 2)), "y": np.full(3, np.nan)}, "3 label value.s. are NaN"),
         ({"x": np.zeros((0, 2)), "y": np.zeros(0, int)}, "is empty"),
         ({"x": np.zeros(()), "y": np.zeros((), int)}, "x has shape"),
         ({"x": np.full((3, 2), np.nan), "y": np.zeros(3, int)}, "6 feature value.s. are NaN"),
@@ -42,3 +42,10 @@ def test_a_file_of_one_array_is_refused(tmp_path):
         load_arrays(tmp_path / "mine.npy")
     with pytest.raises(InputError, match="not a readable"):
         load_arrays(tmp_path)
+
+
+def test_labels_may_be_numbers(tmp_path):
+    np.savez(tmp_path / "mine.npz", x=np.zeros((3, 2)), y=np.array([[0.5], [1], [2]]))
+    dataset = load_arrays(tmp_path / "mine.npz")
+    assert dataset.classes is None
+    assert dataset.y.dtype == np.float32

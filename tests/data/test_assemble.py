@@ -117,6 +117,29 @@ def test_validation_never_touches_the_test_data():
     assert not np.isin(seen, real.test.x).any()
 
 
+def test_a_split_of_the_datas_own_is_kept():
+    given = DATA._replace(is_test=np.arange(300) % 4 == 0, notes=("split",))
+    split = partition.by_owner(OWNER, 0, 6, rng())
+    fed = assemble(given, split, rng(), train_fraction=0.1)
+    assert (fed.test.x.ravel() % 4 == 0).all()
+    assert (fed.train.x.ravel() % 4 != 0).all()
+    assert len(fed.test.x) + len(fed.train.x) == 300
+    assert fed.metadata.notes == ("split",)
+    held_out = assemble(given, split, rng(), validation=True)
+    assert (held_out.test.x.ravel() % 4 != 0).all()
+    with pytest.raises(maxfl.InputError, match="client 0 has no test samples in the data's own"):
+        assemble(given, Split([np.array([1, 2, 3])]), rng())
+
+
+def test_samples_that_overlap_are_split_in_their_order():
+    windows = DATA._replace(overlap=3)
+    fed = assemble(windows, Split([np.arange(20)]), rng())
+    assert fed.train.x.ravel().tolist() == list(range(10))
+    assert fed.test.x.ravel().tolist() == list(range(13, 20))
+    with pytest.raises(maxfl.InputError, match=r"client 0 has 4 .* where 5, of which 3 overlap"):
+        assemble(windows, Split([np.arange(4)]), rng())
+
+
 def test_too_small_clients_are_refused():
     with pytest.raises(maxfl.InputError, match="client 1 has 1 sample"):
         assemble(DATA, Split([np.arange(5), np.arange(5, 6)]), rng())

@@ -27,7 +27,7 @@ class Server(http.server.BaseHTTPRequestHandler):
     hang_up_after = None
     asked = []  # noqa: RUF012 (shared on purpose: what clients asked for)
 
-    def do_GET(self):  # noqa: D102
+    def do_GET(self):
         if self.path.endswith("missing"):
             self.send_error(404)
             return
@@ -45,7 +45,7 @@ class Server(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body[: Server.hang_up_after])
 
-    def log_message(self, *_):  # noqa: D102
+    def log_message(self, *_):
         pass
 
 

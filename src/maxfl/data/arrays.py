@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from maxfl.core.federation import MANY_CLASSES, checked_samples
+from maxfl.core.federation import MANY_CLASSES, are_classes, checked_samples
 from maxfl.data.dataset import Dataset, numbered
 from maxfl.utils.errors import InputError
 
@@ -17,7 +17,7 @@ NPY = b"\x93NUMPY"
 
 
 def load_arrays(path: Path) -> Dataset:
-    """Load ``x`` [n, ...], integer labels ``y`` [n] and, if there, ``client`` [n] from a file."""
+    """Load ``x`` [n, ...], labels ``y`` [n, ...] and, if there, ``client`` [n] from a file."""
     arrays = _read(path)
     if missing := {"x", "y"} - arrays.keys():
         raise InputError(
@@ -26,11 +26,13 @@ def load_arrays(path: Path) -> Dataset:
         )
     x, y, owner = arrays["x"], arrays["y"], arrays.get("client")
     x, y = checked_samples(x, y, f"data.file = {path}")
-    if owner is not None and (owner.shape != y.shape or owner.dtype.kind not in "iuU"):
+    if owner is not None and (owner.shape != (len(y),) or owner.dtype.kind not in "iuU"):
         raise InputError(
             f"data.file = {path}: client is {owner.dtype}{list(owner.shape)}; expected one integer "
             f"or string for each of the {len(y)} samples"
         )
+    if not are_classes(y):
+        return Dataset(path.name, x, y, (), owner=owner)
     classes = int(y.max()) + 1
     if classes > max(len(y), MANY_CLASSES):
         raise InputError(

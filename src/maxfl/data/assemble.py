@@ -15,7 +15,7 @@ from maxfl.core.federation import (
     default_input_scaling,
 )
 from maxfl.data.dataset import Dataset
-from maxfl.data.partition import Parts, Split
+from maxfl.data.partition import Parts, Rows, Split
 from maxfl.utils.errors import InputError, check_choice, check_number
 
 VALIDATION_FRACTION = 0.25
@@ -31,14 +31,14 @@ class TrainTestSplit(NamedTuple):
         train: Sample numbers of each client's training data.
         test: Sample numbers of each client's held-out data.
         is_flipped: Whether each client's labels are flipped, bool[K].
-        new_label: What a flipped client's labels become, int32[classes].
+        new_label: What a flipped client's labels become, int32[classes]; None without classes.
         metadata: What the data are, for people.
     """
 
     train: Parts
     test: Parts
     is_flipped: NDArray[np.bool_]
-    new_label: NDArray[np.int32]
+    new_label: NDArray[np.int32] | None
     metadata: Metadata
 
 
@@ -59,10 +59,11 @@ def assemble(
 
 def iterate_clients(dataset: Dataset, clients: TrainTestSplit) -> Iterator[tuple[Arrays, Arrays]]:
     """Yield training and held-out (x, y) of one client after another."""
-    new_label = clients.new_label
+    new = clients.new_label
     for train, test, flipped in zip(clients.train, clients.test, clients.is_flipped, strict=True):
         pairs = [(dataset.x[rows], dataset.y[rows]) for rows in (train, test)]
-        yield tuple((x, new_label[y] if flipped else y) for x, y in pairs)  # type: ignore[misc]
+        flips = flipped and new is not None
+        yield tuple((x, new[y] if flips else y) for x, y in pairs)  # type: ignore[misc, index]
 
 
 def train_test_split(
@@ -78,12 +79,15 @@ def train_test_split(
 ) -> TrainTestSplit:
     """Split each client's samples into training and test data, and flip some clients' labels.
 
+    Where the data have a split of their own, ``dataset.is_test``, it is kept. Samples that overlap
+    are split in their order, and those that would share something with both sides are left out.
+
     Args:
         dataset: Where the samples are.
         split: Sample numbers of each client; the last ``unseen`` are the unseen clients.
         rng: Source of the splits, the choice of flipped clients and a random flip.
         unseen: Number of unseen clients.
-        train_fraction: Fraction of a client's samples that is for training.
+        train_fraction: Fraction of a client's samples that is for training, unless the data say.
         flipped_fraction: Fraction of all clients whose labels are flipped.
         flip: One of ``FLIPS``; the same for all of them.
         validation: Leave the test data out and hold out a quarter of the training data instead.
@@ -92,20 +96,31 @@ def train_test_split(
     check_number("data.train_fraction", train_fraction, above=0, below=1)
     check_number("data.flipped_fraction", flipped_fraction, least=0, most=1)
     check_number("data.unseen", unseen, least=0, below=len(parts), whole=True)
+    if flipped_fraction > 0 and dataset.classes is None:
+        raise InputError(
+            f"data.flipped_fraction = {flipped_fraction}: {dataset.title} has no classes to flip, "
+            f"one integer per sample; leave it 0"
+        )
     is_flipped = rng.permutation(len(parts)) < round(flipped_fraction * len(parts))
     train: Parts = []
     test: Parts = []
     for k, part in enumerate(parts):
-        rows = rng.permutation(part)
-        name = k if names is None else names[k]
-        size = _train_size(len(rows), train_fraction, name)
+        client = f"client {k if names is None else names[k]}"
+        rows = part if dataset.overlap else rng.permutation(part)
+        if dataset.is_test is None:
+            sides = _cut(rows, train_fraction, dataset.overlap, client)
+        else:
+            sides = _as_given(rows, dataset.is_test, client)
         if validation:
-            rows = rows[:size]
-            size = _train_size(size, 1 - VALIDATION_FRACTION, name, "training ")
-        train.append(rows[:size])
-        test.append(rows[size:])
-    new_label = label_map(flip, dataset.classes, rng)
-    metadata = Metadata(dataset.title, dataset.labels, names, is_flipped, notes)
+            sides = _cut(sides[0], 1 - VALIDATION_FRACTION, dataset.overlap, client, "training ")
+        train.append(sides[0])
+        test.append(sides[1])
+    classes = dataset.classes
+    new_label = None if classes is None else label_map(flip, classes, rng)
+    metadata = Metadata(
+        dataset.title, dataset.labels or None, names, is_flipped, (*dataset.notes, *notes),
+        dataset.vocabulary or None,
+    )  # fmt: skip
     return TrainTestSplit(train, test, is_flipped, new_label, metadata)
 
 
@@ -131,15 +146,35 @@ def _copy(dataset: Dataset, parts: Parts, clients: TrainTestSplit) -> Samples:
     offsets = client_offsets(sizes, dataset.title)
     rows = np.concatenate(parts)
     y = dataset.y[rows]
-    y = np.where(np.repeat(clients.is_flipped, sizes), clients.new_label[y], y)
+    if clients.new_label is not None:
+        y = np.where(np.repeat(clients.is_flipped, sizes), clients.new_label[y], y)
     return Samples(np.ascontiguousarray(dataset.x[rows]), y, offsets)
 
 
-def _train_size(samples: int, fraction: float, name: Any, kind: str = "") -> int:
-    """Return how many samples are for training: about the fraction, and one on each side."""
-    if samples < 2:
+def _cut(
+    rows: Rows, fraction: float, overlap: int, client: str, kind: str = ""
+) -> tuple[Rows, Rows]:
+    """Return about a fraction of the rows, and the others: at least one on each side.
+
+    Of samples that overlap, those between the two sides are left out.
+    """
+    needed, count = overlap + 2, len(rows)
+    if count < needed:
+        many = "two" if overlap == 0 else f"{needed}, of which {overlap} overlap with others,"
         raise InputError(
-            f"client {name} has {samples} {kind}sample(s) where two are needed, to hold one out: "
+            f"{client} has {count} {kind}sample(s) where {many} are needed, to hold one out: "
             f"raise data.samples, or data.min_samples where clients differ in size"
         )
-    return min(max(round(fraction * samples), 1), samples - 1)
+    size = min(max(round(fraction * (count - overlap)), 1), count - overlap - 1)
+    return rows[:size], rows[size + overlap :]
+
+
+def _as_given(rows: Rows, is_test: NDArray[np.bool_], client: str) -> tuple[Rows, Rows]:
+    """Return rows as the data split them."""
+    test = is_test[rows]
+    if test.all() or not test.any():
+        raise InputError(
+            f"{client} has no {'training' if test.all() else 'test'} samples in the data's own "
+            f"split: leave it out of the files"
+        )
+    return rows[~test], rows[test]

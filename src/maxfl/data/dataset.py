@@ -14,23 +14,34 @@ class Dataset(NamedTuple):
     Attributes:
         title: What it is, for people; a stand-in says so here.
         x: Features, [n, ...]; images as uint8, memory-mapped where they come from a file.
-        y: Labels, int32[n].
-        labels: What the labels mean, one name each.
+        y: Labels, int32[n] where they are classes; [n, ...] else.
+        labels: What the classes mean, one name each; () where labels are something else.
         input_scaling: From stored features to the model's input; None for the federation's default.
         owner: The client that each sample belongs to, where the data say so, [n].
+        owner_names: What numbers of owners stand for, [owners]; None where ``owner`` has names.
+        is_test: Whether each sample is for testing, where the data say so for every owner, bool[n].
+        overlap: How many samples of an owner after another one share some of its features, as
+            windows of a text do; they are in their order then.
+        vocabulary: What numbers of tokens stand for, where features are tokens.
+        notes: What people should know of the data.
     """
 
     title: str
     x: NDArray[Any]
-    y: NDArray[np.int32]
+    y: NDArray[Any]
     labels: tuple[str, ...]
     input_scaling: InputScaling | None = None
     owner: NDArray[Any] | None = None
+    owner_names: NDArray[Any] | None = None
+    is_test: NDArray[np.bool_] | None = None
+    overlap: int = 0
+    vocabulary: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
-    def classes(self) -> int:
-        """Number of labels."""
-        return len(self.labels)
+    def classes(self) -> int | None:
+        """Number of classes; None where labels are something else."""
+        return len(self.labels) or None
 
 
 def image_scaling(mean: float, std: float) -> InputScaling:
@@ -41,3 +52,8 @@ def image_scaling(mean: float, std: float) -> InputScaling:
 def numbered(classes: int) -> tuple[str, ...]:
     """Name labels by their numbers."""
     return tuple(map(str, range(classes)))
+
+
+def character_names(characters: str) -> tuple[str, ...]:
+    """Name labels that are characters by themselves, but for those that can't be seen."""
+    return tuple({"\n": "newline", " ": "space", "\t": "tab"}.get(c, c) for c in characters)

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from maxfl.utils.errors import InputError, check_number
 
-Parts = list[NDArray[np.int64]]
+Rows = NDArray[np.int64]
+Parts = list[Rows]
 Labels = NDArray[np.int32]
 
 

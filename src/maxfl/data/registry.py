@@ -60,12 +60,14 @@ class Entry(NamedTuple):
         what: In words.
         files: The files that it needs; none for those that come with a package.
         module: The module that brings it, if one does that need not be installed.
+        how: How to get it, for those that are read where ``data.path`` says.
     """
 
     name: str
     what: str
     files: tuple[File, ...] = ()
     module: str | None = None
+    how: str | None = None
 
 
 PAPER_VECTORS = "glove.6B.200d"
@@ -103,6 +105,8 @@ def entries(part: Part = "both", vectors: str = PAPER_VECTORS) -> list[Entry]:
         ),
         Entry("digits", "1,797 small digits, from scikit-learn", module="sklearn"),
         Entry("synthetic", "drawn: clients differ by two numbers (FedProx)"),
+        *(Entry(f"leaf-{name}", what, how=how) for name, (what, how) in LEAF.items()),
+        Entry("text", "a text of your own, by characters", how="set data.path to a file in UTF-8"),
     ]
 
 
@@ -112,6 +116,25 @@ def _all_files(pairs: Iterable[ImageFiles]) -> tuple[File, ...]:
 
 def _parts(part: Part) -> tuple[str, ...]:
     return ("train", "test") if part == "both" else (part,)
+
+
+LEAF_URL = "https://github.com/TalwalkarLab/leaf"
+_PREPROCESS = f"set data.path to the folder data/ that preprocess.sh of {LEAF_URL} writes"
+LEAF = {
+    "femnist": (
+        "handwritten characters by writer, 62 labels (LEAF, BSD 2-Clause; images of NIST SD 19)",
+        _PREPROCESS,
+    ),
+    "shakespeare": (
+        "the next character, by role (LEAF, BSD 2-Clause; plays of Project Gutenberg)",
+        _PREPROCESS,
+    ),
+    "reddit": (
+        "the next word, by author (LEAF, BSD 2-Clause; comments of 2017, no licence stated)",
+        f"set data.path to the preprocessed files that data/reddit of {LEAF_URL} links to",
+    ),
+}
+"""Caldas et al., "LEAF: A Benchmark for Federated Settings", 2018: in words, and how to get it."""
 
 
 FASHION_MNIST_URL = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"

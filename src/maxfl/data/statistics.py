@@ -25,7 +25,7 @@ class FederationStats(NamedTuple):
 
     Attributes:
         title: What the data are.
-        labels: What the labels mean.
+        labels: What the classes mean; without classes, one name for all samples.
         names: What the data call each client, or their numbers, [K].
         counts: Samples of each label, training and test together, int[K, classes].
         train_sizes: int[K].
@@ -64,11 +64,13 @@ def federation_stats(
     """Count what each client has; ``is_byzantine`` marks the Byzantine ones, bool[K]."""
     metadata = federation.metadata
     nobody = np.zeros(federation.clients, bool)
+    classes = federation.classes
+    names = ("all",) if classes is None else tuple(map(str, range(classes)))
     return FederationStats(
         metadata.title,
-        metadata.labels or tuple(map(str, range(federation.classes))),
+        metadata.labels or names,
         federation.names,
-        _count(federation.train, federation.classes) + _count(federation.test, federation.classes),
+        _count(federation.train, classes) + _count(federation.test, classes),
         federation.train_sizes,
         federation.test_sizes,
         federation.is_seen,
@@ -96,8 +98,10 @@ def write_clients(stats: FederationStats, path: Path) -> None:
         table.writerows(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def _count(samples: Samples, classes: int) -> NDArray[np.int64]:
-    """Count the samples of each label that each client has, int[K, classes]."""
+def _count(samples: Samples, classes: int | None) -> NDArray[np.int64]:
+    """Count the samples of each class that each client has, int[K, classes]; [K, 1] without."""
+    if classes is None:
+        return np.diff(samples.offsets)[:, None].astype(np.int64)
     clients = len(samples.offsets) - 1
     owner = np.repeat(np.arange(clients), np.diff(samples.offsets))
     cells = np.bincount(owner * classes + samples.y, minlength=clients * classes)
