@@ -11,9 +11,17 @@ from support.commands import ROOT, small
 
 def test_data_are_listed_and_shown(tmp_path, maxfl):
     text = maxfl("data", "list", "--dir", tmp_path)
-    for words in ("fashion-mnist", "emnist-byclass", "STAND-IN", "maxfl data fetch NAME"):
+    for words in (
+        "fashion-mnist",
+        "emnist-byclass",
+        "STAND-IN",
+        "leaf-reddit",
+        "data.path",
+        "maxfl data fetch NAME",
+    ):
         assert words in " ".join(text.split())
     assert "needs no files" in maxfl("data", "fetch", "digits")
+    assert "preprocess.sh of https://github.com/" in maxfl("data", "fetch", "leaf-femnist", code=2)
     assert "Did you mean 'emnist-mnist'?" in maxfl("data", "fetch", "emnist-mnst", code=2)
     figure = tmp_path / "new" / "split.png"
     options = small("data.partition=shards", "data.flipped_fraction=0.2", "data.flip=shift")

@@ -1,6 +1,7 @@
 """``maxfl watch``: what it shows, until the run ends."""
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -11,7 +12,7 @@ import typer
 
 from maxfl.cli.report import watch_command
 from maxfl.runs.progress import PROGRESS
-from support.made_runs import started
+from support.made_runs import REGRESSION, started
 
 
 def test_the_command_shows_panels_and_touches_nothing(tmp_path, capsys):
@@ -24,6 +25,15 @@ def test_the_command_shows_panels_and_touches_nothing(tmp_path, capsys):
     assert "4 of 10 rounds" in output
     assert "GM-Appeal" in output
     assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")} == before
+
+
+def test_the_panel_names_the_models_metric(tmp_path, capsys):
+    started(tmp_path / "run", metrics=REGRESSION)
+    with pytest.raises(typer.Exit):
+        watch_command(tmp_path / "run", every=1, once=True)
+    output = capsys.readouterr().out
+    assert re.search(r"mae +[▁-█]+ 1\.\d\d", output)
+    assert "accuracy" not in output
 
 
 @pytest.mark.slow

@@ -118,6 +118,7 @@ def test_a_mistake_ends_in_one_message():
     assert "Traceback" not in text
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("number", "word", "code"),
     [(signal.SIGINT, "Interrupted", 130), (signal.SIGTERM, "Terminated", 143)],

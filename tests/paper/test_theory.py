@@ -204,6 +204,7 @@ def test_convergence_is_at_least_as_fast_as_the_theorems_rate():
     assert long < short * (400 / 100) ** RATE
 
 
+@pytest.mark.slow
 def test_findings_write_figures_and_numbers(tmp_path):
     findings = [
         mean_estimation(draws=50), surrogates(draws=20), three_clients(draws=5), weight_curve(),

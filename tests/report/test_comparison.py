@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from maxfl.report.comparison import comparison_table, pairs, standing
-from maxfl.report.series import Key, Series, all_series
+from maxfl.report.measures import APPEAL, measure_of
+from maxfl.report.series import Key, Series, all_series, value_range
 from maxfl.report.source import read
 from maxfl.report.traces import read_trace
-from support.made_runs import make_history, settings_of, write_run
+from support.made_runs import REGRESSION, make_history, settings_of, write_run
 
 
 def test_comparisons_are_paired_by_seed(folders):
@@ -70,3 +71,12 @@ def test_byzantine_clients_count_on_neither_side(tmp_path):
     traces = {("", c.method, 0): read_trace(c) for c in source.configurations}
     (row,) = comparison_table(source, series, pairs(source, series), traces).rows
     assert [cell.mean for cell in row[4:]] == [0, 0, 0, 0]  # the same losses
+
+
+def test_a_diverged_curve_does_not_flatten_the_others():
+    curves = [
+        Series(np.arange(3), np.array([[2.0, 1.0, last]])) for last in (0.5, 1e9, np.nan, -0.1)
+    ]
+    assert value_range(measure_of(REGRESSION[0]), curves) == pytest.approx((-0.105, 6.3))
+    assert value_range(measure_of(REGRESSION[0]), curves[2:3]) == pytest.approx((0.0, 2.1))
+    assert value_range(APPEAL, curves) == (0.0, 1.0)

@@ -129,6 +129,7 @@ def test_heat_map_is_drawn_and_tells(opened):
     assert "sampled, participated" in opened.page.inner_text("#heat-legend")
 
 
+@pytest.mark.slow
 def test_seven_methods_with_500_clients_over_200_rounds(running, tmp_path):
     names = ("fedavg", "fedprox", "scaffold", "mwfed", "qffl", "afl", "maxfl")
     runs = [

@@ -5,12 +5,13 @@ import shutil
 
 import pytest
 
+from maxfl.core.metrics import ACCURACY
 from maxfl.report.source import read
 from maxfl.report.write import write_report
 from maxfl.runs.tables import to_parquet
 from maxfl.utils.errors import InputError
 from maxfl.utils.files import write_json
-from support.made_runs import clients_table, make_history, settings_of, write_run
+from support.made_runs import REGRESSION, clients_table, make_history, settings_of, write_run
 
 
 def test_runs_that_differ_in_the_seed_are_one_method(folders):
@@ -74,3 +75,13 @@ def test_an_unfinished_sweep_shows_what_is_done(tmp_path):
     write_json(tmp_path / "experiment.json", {"configurations": {"0": {}, "1": {}}, "groups": {}})
     made = write_report([tmp_path], figures=False)
     assert made.missing == [f"Not finished, and so not shown: 1 of 2 configurations of {tmp_path}."]
+
+
+def test_models_that_measure_different_things_are_not_put_together(tmp_path):
+    runs = [
+        write_run(tmp_path / name, make_history(4, 2, metrics=metrics), settings_of(name))
+        for name, metrics in (("fedavg", (ACCURACY,)), ("maxfl", REGRESSION))
+    ]
+    words = r"fedavg measures accuracy \(higher is better, in per cent\) and \S+maxfl mae \(lower"
+    with pytest.raises(InputError, match=words):
+        write_report(runs, tmp_path / "report")

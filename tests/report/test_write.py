@@ -8,11 +8,12 @@ import subprocess
 import numpy as np
 import pytest
 
+from maxfl.core.metrics import MetricInfo
 from maxfl.paper.results import reference_run
 from maxfl.report.table import Table, to_latex
 from maxfl.report.write import write_report
 from maxfl.utils.errors import InputError
-from support.made_runs import make_history, settings_of, write_run
+from support.made_runs import REGRESSION, make_history, settings_of, write_run
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +128,36 @@ def test_names_can_do_no_harm(tmp_path):
     assert "&lt;script&gt;alert(1)&lt;/script&gt;{{data}}&quot;" in page
 
 
+@pytest.mark.slow
 def test_the_same_report_is_the_same_files(report, folders, tmp_path):
     again = write_report(folders, tmp_path / "again").folder
     for path in sorted(report.folder.rglob("*.*")):
         assert path.read_bytes() == (again / path.relative_to(report.folder)).read_bytes()
+
+
+def test_a_report_of_a_regression_never_says_accuracy(tmp_path):
+    runs = [
+        write_run(
+            tmp_path / name,
+            make_history(12, 4, unseen=2, drift=drift, metrics=REGRESSION),
+            settings_of(name),
+        )
+        for name, drift in (("fedavg", 0.05), ("maxfl", 0.3))
+    ]
+    made = write_report(runs, tmp_path / "report", figures=False).folder
+    texts = {path.name: path.read_text() for path in made.rglob("*") if path.is_file()}
+    assert not [name for name, text in texts.items() if "accuracy" in text.lower()]
+    assert "| test mae | preferred-model mae | willing, % |" in texts["summary.md"]
+    assert "Preferred-model mae (lower is better): if" in texts["summary.md"]
+    assert "test mae, A − B (lower is better)" in texts["comparison.md"]
+    assert ",test mae,test mae (std),solo mae," in texts["clients.csv"]
+    assert "Test mae (lower is better), mean over clients" in texts["report.html"]
+    assert re.search(r"its mae is [0-9.]+ higher \(worse\) for them", texts["model-cards.md"])
+
+
+def test_a_model_whose_only_metric_is_its_loss(tmp_path):
+    """Of test_loss there is one column."""
+    loss = (MetricInfo("loss", higher_is_better=False),)
+    run = write_run(tmp_path / "run", make_history(6, 2, metrics=loss), settings_of("maxfl"))
+    made = write_report([run], tmp_path / "report", figures=False).folder
+    assert "| test loss | preferred-model loss |" in (made / "tables/summary.md").read_text()

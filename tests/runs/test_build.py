@@ -3,6 +3,9 @@
 import runpy
 from pathlib import Path
 
+import pytest
+
+import maxfl
 from maxfl.data.locate import find
 from maxfl.data.registry import entry
 from maxfl.runs.build import build, group
@@ -56,7 +59,8 @@ def test_attacks_aggregators_optimizers_and_finetuning_from_a_file():
 
 def test_every_example_is_valid(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    runpy.run_path(str(ROOT / "examples/make_own_data.py"))
+    for script in ("make_own_data.py", "make_play.py"):
+        runpy.run_path(str(ROOT / "examples" / script))
     examples = [*sorted((ROOT / "examples").glob("*.toml")), ROOT / "src/maxfl/cli/demo.toml"]
     assert len(examples) >= 3
     for path in examples:
@@ -66,3 +70,17 @@ def test_every_example_is_valid(tmp_path, monkeypatch):
         files = entry(data.source, data.part, data.vectors).files if data.file is None else ()
         if all(map(find, files)):  # where the full data sets are here
             build(configs[:1])
+
+
+def test_the_example_of_a_regression_is_valid(monkeypatch):
+    tried = []
+
+    def build_only(federation, model, *arguments, **options):
+        tried.append(maxfl.Simulation(federation, model, *arguments, **options))
+        raise StopIteration
+
+    monkeypatch.setattr(maxfl, "simulate", build_only, raising=False)
+    with pytest.raises(StopIteration):
+        runpy.run_path(str(ROOT / "examples/regression_hospitals.py"))
+    assert tried[0].eval_federation.classes is None
+    assert len(set(tried[0].eval_federation.train_sizes)) > 20, "hospitals of unequal size"

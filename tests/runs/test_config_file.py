@@ -55,6 +55,19 @@ def test_settings_that_do_nothing_are_pointed_at():
         assert f"{key} does nothing here" in words
 
 
+def test_settings_of_other_sources_are_pointed_at():
+    play = {"source": "text", "path": "play.txt", "clients": 5}
+    assert unused(validate({"data": play}, "file")) == []
+    assert validate({"data": play}, "file").data.partition == "by-owner"
+    raw = {**play, "role_pattern": "^(A)", "vocabulary": 5}
+    words = " ".join(unused(validate({"data": raw}, "file")))
+    for key in ("data.clients", "data.vocabulary"):
+        assert f"{key} does nothing here" in words
+    words = " ".join(unused(validate({"data": {"sequence_length": 5, "role_pattern": "(A)"}}, "f")))
+    for key in ("data.sequence_length", "data.role_pattern"):
+        assert f"{key} does nothing here" in words
+
+
 def test_files_that_can_not_be_read(tmp_path):
     with pytest.raises(InputError, match="there is no such file"):
         read_toml(tmp_path / "none.toml")

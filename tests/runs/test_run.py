@@ -45,7 +45,7 @@ def test_the_folder_holds_the_history_in_open_formats(history, folder):
     at, evaluation = rows.index((1, 6, 2)), history.evaluation
     for column, values in (
         ("train_loss", evaluation.train_loss), ("test_loss", evaluation.test_loss),
-        ("test_accuracy", evaluation.test_accuracy), ("weight", evaluation.weight),
+        ("test_accuracy", evaluation.test_metrics[0]), ("weight", evaluation.weight),
         ("willing", evaluation.willing), ("sampled", history.sampled()),
         ("participated", history.participated()),
         ("satisfied_held_out", history.satisfied("held-out")),
@@ -74,7 +74,7 @@ def test_the_summary_agrees_with_the_history(history, folder):
     appeal = entry["unseen"]["gm_appeal"]["literal"]
     assert appeal == pytest.approx(history.gm_appeal("unseen", "literal")[1, -1])
     accuracy = entry["seen"]["test_accuracy"]
-    assert accuracy == pytest.approx(history.accuracy("seen")[1, -1], abs=1e-6)
+    assert accuracy == pytest.approx(history.test_metric("seen")[1, -1], abs=1e-6)
 
 
 def test_curves_from_the_files_agree_with_the_history(history, folder):
@@ -85,7 +85,7 @@ def test_curves_from_the_files_agree_with_the_history(history, folder):
     accuracy = series[Key("", method, "unseen", "global", "test_accuracy")]
     np.testing.assert_array_equal(appeal.rounds, history.rounds)
     np.testing.assert_allclose(appeal.values, history.gm_appeal("seen"), atol=1e-6)
-    np.testing.assert_allclose(accuracy.values, history.accuracy("unseen"), atol=1e-6)
+    np.testing.assert_allclose(accuracy.values, history.test_metric("unseen"), atol=1e-6)
 
 
 def test_labels_of_other_configurations_are_refused(tmp_path):

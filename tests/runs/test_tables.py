@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import maxfl
-from maxfl.runs.tables import Labels, metrics_table
+from maxfl.core.metrics import MetricInfo
+from maxfl.runs.tables import Labels, clients_table, history_table, metrics_table
+from support.made_runs import REGRESSION, make_history
 from support.small import PAIR, sweep, train
 
 
@@ -18,7 +20,7 @@ def test_metrics_are_tidy():
         if (r["configuration"], r["round"], r["clients"], r["metric"])
         == (7, 2, "unseen", "test_accuracy")
     )  # fmt: skip
-    assert row["value"] == pytest.approx(float(history.accuracy("unseen")[1, 2]))
+    assert row["value"] == pytest.approx(float(history.test_metric("unseen")[1, 2]))
     assert (row["seed"], row["training.local_lr"], row["method"]) == (4, 0.2, "x")
     assert rows[0]["method"] is None
 
@@ -53,3 +55,31 @@ def test_values_of_several_types_are_text():
     history = train(**sweep(*PAIR))
     labels = Labels(values=[{"a": 1}, {"a": "x"}]).of(2)
     assert set(metrics_table(history, labels, [0, 0])["a"].to_pylist()) == {"1", "x"}
+
+
+def test_every_metric_has_a_column():
+    history = make_history(4, 2, metrics=REGRESSION)
+    columns = history_table(history, [0]).column_names
+    assert columns[5:9] == ["train_loss", "test_loss", "test_mae", "test_rmse"]
+    sizes = np.array(list("abcd")), np.ones(4, int), np.ones(4, int)
+    columns = clients_table(history, *sizes, [0]).column_names
+    assert columns[-3:] == ["solo_test_loss", "solo_test_mae", "solo_test_rmse"]
+    metrics = set(metrics_table(history, Labels().of(1), [0])["metric"].to_pylist())
+    assert {"test_mae", "test_rmse", "preferred_mae", "solo_mae"} < metrics
+    assert "preferred_rmse" not in metrics
+
+
+def test_the_columns_of_a_classifier():
+    columns = history_table(make_history(4, 2), [0]).column_names
+    assert columns == [
+        "configuration", "round", "client", "seen", "byzantine", "train_loss", "test_loss",
+        "test_accuracy", "satisfied_held_out", "satisfied_training", "satisfied_literal", "willing",
+        "sampled", "participated", "weight",
+    ]  # fmt: skip
+
+
+def test_a_metric_that_is_the_loss_has_one_column():
+    history = make_history(4, 2, metrics=(MetricInfo("loss", higher_is_better=False),))
+    assert history_table(history, [0]).column_names.count("test_loss") == 1
+    rows = metrics_table(history, Labels().of(1), [0])["metric"].to_pylist()
+    assert rows.count("test_loss") == 3  # rounds

@@ -60,7 +60,9 @@ def fetch_command(
     Example: maxfl data fetch fashion-mnist
     """
     check_name(name, [dataset.name for dataset in entries()], "maxfl data list")
-    files = entry(name, part, vectors).files
+    files, how = entry(name, part, vectors).files, entry(name).how
+    if how:
+        raise InputError(f"{name} is not downloaded: {how}")
     with download_bar() as progress:
         for file in files:
             console.print(f"{file.name}: {obtain(file, folder, progress)}", soft_wrap=True)
@@ -173,6 +175,8 @@ def fetch_data(configs: "Sequence[DataConfig]") -> None:
 
 def _state(dataset: Entry, folder: Path | None) -> str:
     """Say where a data set is, or what is missing of it and how to get that."""
+    if dataset.how:
+        return escape(dataset.how)
     if dataset.module and find_spec(dataset.module) is None:
         return "[yellow]missing[/] " + escape(f"pip install 'maxfl[{dataset.name}]'")
     try:

@@ -89,7 +89,9 @@ def _draw(folder: Path, path: Path, title: str, start_round: int | None) -> None
     series = {
         key._replace(method=names[key.method]): metric for key, metric in all_series(source).items()
     }
-    figure = draw_curves(series, "", list(names.values()), start_round=start_round, title=title)
+    figure = draw_curves(
+        series, "", list(names.values()), metric=source.metric, start_round=start_round, title=title
+    )
     figure.savefig(path, dpi=150)
 
 

@@ -16,6 +16,7 @@ from maxfl.cli.signals import interruptible
 from maxfl.cli.terminal import console
 
 if TYPE_CHECKING:
+    from maxfl.report.measures import Measure
     from maxfl.runs.watch import Status
 
 app = typer.Typer()
@@ -98,11 +99,15 @@ def _panel(folder: Path, status: "Status") -> Panel:
     if status.total:
         filled = round(BAR_WIDTH * status.done / status.total)
         parts.append("█" * filled + "░" * (BAR_WIDTH - filled))
-    for name, metric in (("GM-Appeal", "gm_appeal"), ("accuracy", "test_accuracy"),
-                         ("willing", "willing")):  # fmt: skip
-        values = [v for v in status.trail.get(metric, []) if v is not None]
+    measures = _measures(status)
+    width = max(10, *(len(measure.words) + 1 for measure in measures))
+    for measure in measures:
+        values = [v for v in status.trail.get(measure.key, []) if v is not None]
         if values:
-            parts.append(f"{name:<10}{_spark(values)} {_format(metric, values[-1])}")
+            # Shares go from 0 to 1, and other metrics as far as they go.
+            low, high = (min(values), max(values)) if measure.digits is None else (0.0, 1.0)
+            line = f"{_spark(values, low, high)} {measure.printed(values[-1])}"
+            parts.append(f"{measure.words:<{width}}{line}")
     if status.rows:
         parts.append(_rows(status))
     warnings = list(dict.fromkeys(status.warnings))
@@ -134,31 +139,32 @@ def _duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
-def _spark(values: list[float], width: int = 40) -> str:
-    """Draw shares from 0 to 1 as blocks."""
+def _measures(status: "Status") -> "tuple[Measure, ...]":
+    """Return what is shown: GM-Appeal, the first metric, who is willing."""
+    from maxfl.report.measures import APPEAL, WILLING, measure_of, words_of
+
+    words = words_of(status.metric)
+    return APPEAL, measure_of(status.metric)._replace(words=words), WILLING
+
+
+def _spark(values: list[float], low: float = 0.0, high: float = 1.0, width: int = 40) -> str:
+    """Draw numbers as blocks, from the lowest that there may be to the highest."""
     step = max(1, -(-len(values) // width))
     picked = values[::-1][::step][::-1]
     top = len(BLOCKS) - 1
-    return "".join(BLOCKS[round(min(1.0, max(0.0, v)) * top)] for v in picked)
+    span = (high - low) or 1.0
+    return "".join(BLOCKS[round(min(1.0, max(0.0, (v - low) / span)) * top)] for v in picked)
 
 
 def _rows(status: "Status") -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("latest, seen clients")
-    for heading in ("GM-Appeal", "accuracy", "willing"):
-        table.add_column(heading, justify="right")
+    measures = _measures(status)
+    for measure in measures:
+        table.add_column(measure.words, justify="right")
     for label, latest in status.rows[-MOST_ROWS:]:
-        cells = (_format(m, latest.get(m)) for m in ("gm_appeal", "test_accuracy", "willing"))
+        cells = (measure.printed(latest.get(measure.key)) for measure in measures)
         table.add_row(escape(label), *cells)
     if (left := len(status.rows) - MOST_ROWS) > 0:
         table.add_row(f"and {left} before these", "", "", "")
     return table
-
-
-def _format(metric: str, value: float | None) -> str:
-    """Write a metric as all tables do."""
-    from maxfl.report.table import Statistic
-
-    if value is None:
-        return "n/a"
-    return Statistic(value, None, 2).printed[0] if metric == "gm_appeal" else f"{100 * value:.1f} %"

@@ -27,7 +27,9 @@ from maxfl.cli.signals import Interrupted, interruptible
 from maxfl.utils.errors import InputError, TrainingWarning
 
 if TYPE_CHECKING:
+    from maxfl.core.metrics import MetricInfo
     from maxfl.engine.trainer import Progress as Report
+    from maxfl.report.measures import Measure
 
 console = Console()
 errors = Console(stderr=True)
@@ -173,7 +175,22 @@ def download_bar() -> "Iterator[Report]":
 
 
 def show_summary(configurations: Sequence[dict[str, Any]], title: str) -> None:
+    """Print the final figures: a table for each first metric that models have."""
+    from maxfl.report.measures import first_metric
+
+    by_metric: dict[MetricInfo, list[dict[str, Any]]] = {}
+    for entry in configurations:
+        by_metric.setdefault(first_metric(entry), []).append(entry)
+    for metric, entries in by_metric.items():
+        _show_table(entries, title, metric)
+
+
+def _show_table(configurations: Sequence[dict[str, Any]], title: str, metric: "MetricInfo") -> None:
     """Print the final figures; configurations that differ in the seed only are one row."""
+    from maxfl.report.measures import APPEAL, direction, measure_of
+
+    measure, preferred = measure_of(metric), measure_of(metric, "preferred")
+    shown = measure.digits, measure.percent
     rows: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     names = list(dict.fromkeys(n for e in configurations for n in e["values"] if n != "seed"))
     for entry in configurations:
@@ -189,7 +206,7 @@ def show_summary(configurations: Sequence[dict[str, Any]], title: str) -> None:
     for heading in headings:
         table.add_column(heading, min_width=min(len(heading), 16))
     table.add_column("clients", min_width=7)
-    for heading in ("GM-Appeal", "test accuracy", "preferred model"):
+    for heading in (APPEAL.words, measure.words, "preferred model"):
         table.add_column(heading, justify="right")
     for key, entries in rows.items():
         groups = _groups(entries)
@@ -200,9 +217,9 @@ def show_summary(configurations: Sequence[dict[str, Any]], title: str) -> None:
                 group,
                 "diverged"
                 if all(e["diverged"] for e in entries)
-                else spread([f["gm_appeal"]["held-out"] for f in figures], 2),
-                spread([f["test_accuracy"] for f in figures], 1, percent=True),
-                spread([f["preferred_accuracy"]["held-out"] for f in figures], 1, percent=True),
+                else spread([f[APPEAL.key]["held-out"] for f in figures], APPEAL.digits),
+                spread([f[measure.key] for f in figures], *shown),
+                spread([f[preferred.key]["held-out"] for f in figures], *shown),
                 end_section=i == len(groups) - 1,
             )
     console.print(table)
@@ -214,9 +231,9 @@ def show_summary(configurations: Sequence[dict[str, Any]], title: str) -> None:
         console.print(f"Split: {note}.", style="yellow", markup=False, highlight=False)
     console.print(
         "GM-Appeal: share of clients whose held-out loss with the global model is below what they "
-        "require, by default the held-out loss of a model trained alone.\nPreferred model: test "
-        "accuracy if clients so satisfied use the global model, and the others their own. If all "
-        f"seen clients used their own: {_solo(configurations)}.",
+        "require, by default the held-out loss of a model trained alone.\nPreferred model: "
+        f"{measure.words}{direction(metric)} if clients so satisfied use the global model, and the "
+        f"others their own. If all seen clients used their own: {_solo(configurations, measure)}.",
         style="dim",
     )
 
@@ -244,14 +261,17 @@ def _groups(entries: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]
     return groups
 
 
-def _solo(configurations: Sequence[dict[str, Any]]) -> str:
-    """Return the range of the solo models' mean test accuracy."""
-    values = [100 * e["seen"]["solo_test_accuracy"] for e in configurations]
-    low, high = f"{min(values):.1f}", f"{max(values):.1f}"
-    return f"{low} %" if low == high else f"{low} to {high} %"
+def _solo(configurations: Sequence[dict[str, Any]], measure: "Measure") -> str:
+    """Return the range of the solo models' mean over clients."""
+    found = [e["seen"][f"solo_{measure.key}"] for e in configurations]
+    values = [value for value in found if value is not None]  # a solo model may have diverged
+    if not values:
+        return "n/a"
+    low, high = measure.printed(min(values)), measure.printed(max(values))
+    return high if low == high else f"{low.removesuffix(' %')} to {high}"
 
 
-def spread(values: Sequence[float | None], digits: int, percent: bool = False) -> str:
+def spread(values: Sequence[float | None], digits: int | None, percent: bool = False) -> str:
     """Write the mean ± sample standard deviation over seeds, or the value if there is one."""
     from maxfl.report.table import Statistic
 

@@ -14,17 +14,16 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jax import Array
 from numpy.typing import NDArray
 
 from maxfl.core.algorithm import descend
 from maxfl.core.appeal import satisfied
 from maxfl.core.federation import Federation, InputScaling, Samples
-from maxfl.core.model import Model, Params
+from maxfl.core.model import Model, Params, scale_inputs
 from maxfl.core.prng import Purpose, batch_key, dropout_key, key
-from maxfl.engine.evaluation import owners, sample_losses
-from maxfl.engine.minibatches import draw_rows, scale_inputs
+from maxfl.engine.evaluation import owners, score_samples
+from maxfl.engine.minibatches import Task, draw_rows
 
 BATCH = 128
 RATE = 0.1
@@ -137,13 +136,13 @@ def _advance(
             x, y = scale_inputs(input_scaling, train.x[drawn]), train.y[drawn]
 
             def scaled_loss(v: Params) -> Array:
-                logits = model.apply(v, x, dropout_key(draws, before + r))
-                return scale * optax.softmax_cross_entropy_with_integer_labels(logits, y).mean()
+                outputs, _ = model.training_outputs(v, x, dropout_key(draws, before + r))
+                return scale * model.loss(outputs, y).mean()
 
             return jax.grad(scaled_loss)(w)
 
         trained = descend(start, gradient, after - before, jnp.float32(RATE))
-        losses, _ = sample_losses(model, trained, scale_inputs(input_scaling, test.x), test.y)
+        losses = score_samples(Task(model, input_scaling, test), trained, test.x, test.y).loss
         return trained, jnp.zeros(len(sizes)).at[test_owner].add(losses) / sizes
 
     if jax.default_backend() == "cpu":

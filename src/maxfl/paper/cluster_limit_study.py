@@ -80,7 +80,7 @@ def limits(seed: int, steps: Sequence[int]) -> list[LimitRow]:
     ).prepare()
     rows = []
     for rate, thresholds, accuracy in zip(
-        RATES, prepared.thresholds.test, prepared.solo.test_accuracy, strict=True
+        RATES, prepared.thresholds.test, prepared.solo.test_metric, strict=True
     ):
         found = [at_best(u, of_u, thresholds, federation.seen) for u, of_u in losses.items()]
         best = max(found, key=lambda union: union.seen)

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxfl.report.configurations import Configuration
-from maxfl.report.series import SUMMARY_METRICS, Key, Series, drawn_methods, final_appeal
+from maxfl.report.measures import APPEAL, Measure, direction, measure_of
+from maxfl.report.series import Key, Series, drawn_methods, final_appeal
 from maxfl.report.source import Source
-from maxfl.report.table import Cell, Statistic, Table, digits_of, narrow
+from maxfl.report.table import Cell, Statistic, Table, narrow
 from maxfl.report.traces import Trace, TraceKey
 
 PAIRED = (
@@ -18,8 +19,6 @@ PAIRED = (
     "deviation of the difference over seeds. Only A, only B: clients, per seed, whom one final "
     "model satisfies and the other does not (held-out loss, honest clients)."
 )
-COMPARED = SUMMARY_METRICS[:2]
-"""GM-Appeal and test accuracy."""
 
 
 class Standing(NamedTuple):
@@ -102,26 +101,29 @@ def comparison_table(
     traces: Mapping[TraceKey, Trace],
 ) -> Table | None:
     """Tabulate A − B for each pair and group of clients, paired by seed; None without pairs."""
+    measured = measure_of(source.metric)
+    measures = APPEAL, measured
     rows: list[tuple[Cell, ...]] = []
     for pair in compared:
         for clients in ("seen", "unseen"):
-            found = [_difference(source, series, traces, pair, clients, m) for m in COMPARED]
+            found = [_difference(source, series, traces, pair, clients, m) for m in measures]
             differences = [values for values in found if values is not None]
             if len(differences) < len(found):
                 continue
             rows.append((
                 pair.case, pair.first, pair.second, clients, len(pair.seeds),
-                *(Statistic.of(values, *digits_of(m), signed=True)
-                  for values, m in zip(differences, COMPARED, strict=True)),
+                *(measure.statistic(values, signed=True)
+                  for values, measure in zip(differences, measures, strict=True)),
                 *(Statistic.of(counts, 1 if len(counts) > 1 else 0)
                   for counts in _satisfied_by_one(traces, pair, clients)),
             ))  # fmt: skip
-    headings = (
-        "data", "A", "B", "clients", "seeds", "GM-Appeal, A − B", "test accuracy, A − B, points",
-        "clients only A satisfies", "clients only B satisfies",
-    )  # fmt: skip
     if not rows:
         return None
+    unit = (", points" if measured.percent else "") + direction(source.metric)
+    headings = (
+        "data", "A", "B", "clients", "seeds", "GM-Appeal, A − B", f"{measured.words}, A − B{unit}",
+        "clients only A satisfies", "clients only B satisfies",
+    )  # fmt: skip
     return narrow(Table("comparison", "Methods against each other", headings, rows, (PAIRED,)))
 
 
@@ -131,12 +133,12 @@ def _difference(
     traces: Mapping[TraceKey, Trace],
     pair: Pair,
     clients: str,
-    metric: str,
+    measure: Measure,
 ) -> Sequence[float] | None:
-    """Return A − B of a metric for every seed; over clients that are honest in both."""
+    """Return A − B of a measure for every seed; over clients that are honest in both."""
     finals = []
     for method in (pair.first, pair.second):
-        measured = series.get(Key(pair.case, method, clients, "global", metric))
+        measured = series.get(Key(pair.case, method, clients, "global", measure.key))
         if measured is None:
             return None
         seeds = [c.seed for c in source.of(pair.case, method)]
@@ -145,7 +147,7 @@ def _difference(
     for i, seed in enumerate(pair.seeds):
         both = _both(traces, pair, seed, clients)
         if both is not None and (both.a.byzantine != both.b.byzantine).any():
-            field = "satisfied" if metric == "gm_appeal" else "accuracy"
+            field = "satisfied" if measure is APPEAL else "metric"
             a, b = (getattr(t, field)[-1, both.group].mean() for t in (both.a, both.b))
             differences[i] = float(a - b)
     return differences

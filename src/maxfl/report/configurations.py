@@ -12,6 +12,8 @@ import pyarrow as pa
 
 from maxfl.algorithms import ALGORITHMS
 from maxfl.algorithms.maxfl_annealed import temperature as annealed_temperature
+from maxfl.core.metrics import MetricInfo
+from maxfl.report.measures import first_metric
 from maxfl.report.names import NAME, label_of
 from maxfl.utils.errors import InputError
 
@@ -46,6 +48,11 @@ class Configuration(NamedTuple):
     data: str
     run_folder: Path
     digest: str
+
+    @property
+    def metric(self) -> MetricInfo:
+        """The model's first metric."""
+        return first_metric(self.entry)
 
 
 class Found(NamedTuple):

@@ -10,7 +10,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from maxfl.core import appeal
-from maxfl.report.series import Key, Series
+from maxfl.core.metrics import MetricInfo
+from maxfl.report.measures import APPEAL, capitalised, direction, measure_of
+from maxfl.report.series import Key, Series, value_range
 from maxfl.report.style import COLOURS, STYLE, line_style
 from maxfl.report.traces import Trace
 
@@ -41,31 +43,37 @@ def draw_curves(
     case: str,
     methods: Sequence[str],
     *,
+    metric: MetricInfo,
     start_round: int | None = None,
     title: str = "",
 ) -> Figure:
-    """Draw GM-Appeal and accuracy over rounds: means ± standard deviation, and every seed.
+    """Draw GM-Appeal and the first metric over rounds: means ± std, and every seed.
 
     ``start_round`` is the round after which clients may leave. Single seeds are thin lines, since a
     mean can hide two fates.
     """
     groups = [g for g in ("seen", "unseen")
               if any((k.case, k.clients) == (case, g) for k in series)]  # fmt: skip
-    rows = (("gm_appeal", "GM-Appeal", 1.0), ("test_accuracy", "Test accuracy, %", 100.0))
+    measured = measure_of(metric)
+    label = capitalised(measured.heading) + direction(metric)
+    rows = ((APPEAL, APPEAL.heading), (measured, label))
     with mpl.rc_context(_style()):
         figure = Figure(figsize=(4.6 * len(groups) + 0.4, 5.8), layout="constrained")
         axes = figure.subplots(2, len(groups), sharex=True, sharey="row", squeeze=False)
-        for row, (metric, label, scale) in enumerate(rows):
+        for row, (measure, label) in enumerate(rows):
+            scale = 100.0 if measure.percent else 1.0
+            chosen = (Key(case, m, g, "global", measure.key) for g in groups for m in methods)
+            limits = value_range(measure, [series[key] for key in chosen if key in series])
             for column, group in enumerate(groups):
                 axis = axes[row, column]
                 for i, method in enumerate(methods):
-                    values = series.get(Key(case, method, group, "global", metric))
+                    values = series.get(Key(case, method, group, "global", measure.key))
                     if values is not None:
                         _band(axis, values, scale, method, i)
                 axis.set_title(f"{group} clients", loc="left", fontsize=10)
                 if column == 0:
                     axis.set_ylabel(label)
-                axis.set_ylim(0, scale)
+                axis.set_ylim(limits[0] * scale, limits[1] * scale)
                 if start_round is not None:
                     axis.axvline(start_round, color="0.4", lw=0.8, ls=":")
                 if row == 1:

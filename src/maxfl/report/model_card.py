@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from maxfl.core.metrics import MetricInfo
 from maxfl.report.configurations import Configuration
 from maxfl.report.legacy import METRICS
+from maxfl.report.measures import APPEAL, capitalised, direction, measure_of, words_of
 from maxfl.report.names import method_name
 from maxfl.report.source import Source
-from maxfl.report.table import Statistic
 from maxfl.report.traces import Partition, Trace, read_partition, read_trace
 from maxfl.utils.paths import MODEL
 
@@ -22,6 +23,8 @@ LEAST_TELLING = 3
 """Clients on either side, below which nothing is said of how they differ."""
 MOST_NAMED = 10
 """Clients that are named among those that are not satisfied."""
+ALL_MODELS_HAVE = ("name", "loss", "huber_delta", "padding", "precision")
+"""Settings that do not say what a model is like."""
 
 
 class Section(NamedTuple):
@@ -66,11 +69,11 @@ def sections(configuration: Configuration, trace: Trace | None) -> list[Section]
     if trace is not None:
         partition = read_partition(configuration.run_folder)
         parts += [
-            Section("What it reaches", _reaches(trace, entry)),
-            Section("For whom it does not work", _fails(trace, partition)),
+            Section("What it reaches", _reaches(trace, entry, configuration.metric)),
+            Section("For whom it does not work", _fails(trace, partition, configuration.metric)),
         ]
     elif "answers" in entry:
-        parts.append(Section("What it reaches", _means(entry["seen"])))
+        parts.append(Section("What it reaches", _means(entry["seen"], configuration.metric)))
     if "answers" in entry:
         parts.append(Section("How clients answered", _answers(entry)))
     return [*parts, Section("Before you use it", _advice())]
@@ -94,12 +97,23 @@ def _model(settings: Mapping[str, Any]) -> list[str]:
             f"{get('training.rounds')} rounds on Flower, learning rate of the server "
             f"{get('training.server_lr')}."
         )
-    if "model.hidden" in settings:
-        hidden = " and ".join(map(str, settings["model.hidden"]))
-        lines.append(
-            f"A dense network with hidden layers of {hidden} units, dropout {get('model.dropout')}."
-        )
+    if "model.name" in settings or "model.hidden" in settings:
+        lines.append(_architecture(settings))
     return lines
+
+
+def _architecture(settings: Mapping[str, Any]) -> str:
+    """Say what the model is; folders of version 0.1 have no name for it."""
+    name = settings.get("model.name", "mlp")
+    if name == "mlp" and "model.hidden" in settings:
+        hidden = " and ".join(map(str, settings["model.hidden"]))
+        return (
+            f"A dense network with hidden layers of {hidden} units, dropout "
+            f"{settings.get('model.dropout')}."
+        )
+    own = {k.removeprefix("model."): v for k, v in settings.items() if k.startswith("model.")}
+    given = ", ".join(f"{k} {v}" for k, v in own.items() if k not in ALL_MODELS_HAVE and v)
+    return f"The model {name}{f' ({given})' if given else ''}."
 
 
 def _weights(configuration: Configuration) -> str:
@@ -177,28 +191,24 @@ def _requirement(settings: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _reaches(trace: Trace, entry: Mapping[str, Any]) -> list[str]:
-    lines = []
+def _reaches(trace: Trace, entry: Mapping[str, Any], metric: MetricInfo) -> list[str]:
+    lines, measure = [], measure_of(metric)
     for name, group in _groups(trace):
-        accuracy = trace.accuracy[-1, group]
+        values = trace.metric[-1, group]
         satisfied = int(trace.satisfied[-1, group].sum())
-        low, mean, high = (
-            Statistic.of([v], 1, percent=True).printed[0]
-            for v in (accuracy.min(), accuracy.mean(), accuracy.max())
-        )
-        appeal = Statistic.of([satisfied / len(accuracy)], 2).printed[0]
+        low = measure.statistic([values.min()]).printed[0]
         lines.append(
-            f"It meets the requirement of {satisfied} of {len(accuracy)} {name} clients (GM-Appeal "
-            f"{appeal}), with a test accuracy of {mean} % on average, {low} to {high} % from "
-            f"client to client."
+            f"It meets the requirement of {satisfied} of {len(values)} {name} clients (GM-Appeal "
+            f"{APPEAL.printed(satisfied / len(values))}), with a {measure.words}"
+            f"{direction(metric)} of {measure.printed(values.mean())} on average, {low} to "
+            f"{measure.printed(values.max())} from client to client."
         )
     for name, figures in (entry.get("personal") or {}).items():
         if figures is not None:
-            appeal, accuracy = figures["gm_appeal"]["held-out"], figures["test_accuracy"]
             lines.append(
                 f"With personal models, made from it, GM-Appeal of the {name} clients is "
-                f"{Statistic.of([appeal], 2).printed[0]}, and their accuracy "
-                f"{Statistic.of([accuracy], 1, percent=True).printed[0]} %."
+                f"{APPEAL.printed(figures['gm_appeal']['held-out'])}, and their "
+                f"{words_of(metric)} {measure.printed(figures[measure.key])}."
             )
     if entry.get("diverged"):
         lines.append("TRAINING DIVERGED. Do not use this model.")
@@ -214,7 +224,7 @@ def _groups(trace: Trace) -> list[tuple[str, Any]]:
     return [(name, group) for name, group in groups if group.any()]
 
 
-def _fails(trace: Trace, partition: Partition | None) -> list[str]:
+def _fails(trace: Trace, partition: Partition | None, metric: MetricInfo) -> list[str]:
     lines = []
     gap = trace.held_out_gap[-1]
     for name, group in _groups(trace):
@@ -226,8 +236,8 @@ def _fails(trace: Trace, partition: Partition | None) -> list[str]:
         lines.append(
             f"It does not meet the requirement of {count} of {total} {name} clients: their "
             f"held-out loss is above it (median gap {np.median(gap[unsatisfied]):.2f})."
-            + _in_points(
-                trace.solo_accuracy[unsatisfied].mean() - trace.accuracy[-1, unsatisfied].mean()
+            + _against_solo(
+                trace.metric[-1, unsatisfied].mean() - trace.solo_metric[unsatisfied].mean(), metric
             )
         )
         lines += _marks(unsatisfied, group & ~unsatisfied, partition)
@@ -238,25 +248,30 @@ def _fails(trace: Trace, partition: Partition | None) -> list[str]:
     return lines
 
 
-def _in_points(worse: float) -> str:
-    """Say how much accuracy is lost, where it is known what clients reach alone."""
-    if not np.isfinite(worse):
+def _against_solo(difference: float, metric: MetricInfo) -> str:
+    """Say how the metric differs from the solo models', where it is known what these reach."""
+    if not np.isfinite(difference):
         return ""
-    points = Statistic.of([abs(worse)], 1, percent=True).printed[0]
+    amount = measure_of(metric).statistic([abs(difference)]).printed[0]
+    amount += " points" if metric.percent else ""
+    way = "lower" if difference < 0 else "higher"
+    if not metric.higher_is_better:
+        way += " (better)" if difference < 0 else " (worse)"
     return (
-        f" On average its accuracy is {points} points {'lower' if worse > 0 else 'higher'} for "
-        f"them than that of the model each would train alone."
+        f" On average its {words_of(metric)} is {amount} {way} for them than that of the model "
+        f"each would train alone."
     )
 
 
-def _means(figures: Mapping[str, Any]) -> list[str]:
+def _means(figures: Mapping[str, Any], metric: MetricInfo) -> list[str]:
     """Say what the clients of a real federation report, where there are only means."""
     known = {reading: v for reading, v in figures["gm_appeal"].items() if v is not None}
     lines = [f"GM-Appeal {v:.2f}, by the clients' {reading} data; see the notes above."
              for reading, v in known.items()]  # fmt: skip
-    if figures["test_accuracy"] is not None:
-        accuracy = Statistic.of([figures["test_accuracy"]], 1, percent=True).printed[0]
-        lines.append(f"Test accuracy {accuracy} % on average.")
+    measure = measure_of(metric)
+    if (value := figures[measure.key]) is not None:
+        words = capitalised(measure.words) + direction(metric)
+        lines.append(f"{words} {measure.printed(value)} on average.")
     return lines or ["Nobody has said."]
 
 

@@ -5,17 +5,27 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
+from itertools import product
 from typing import Any
 
 import numpy as np
 
+from maxfl.core.metrics import MetricInfo
 from maxfl.report.comparison import Pair
 from maxfl.report.configurations import WEIGHTED, Configuration, start_round, temperature
 from maxfl.report.figures import STATE_NAMES, STATES, client_order
+from maxfl.report.measures import (
+    APPEAL,
+    WILLING,
+    Measure,
+    capitalised,
+    direction,
+    measure_of,
+)
 from maxfl.report.model_card import Section, card_title, sections
 from maxfl.report.names import NAME
 from maxfl.report.page_data import PageTraces, choose
-from maxfl.report.series import MOST_LINES, Key, Series, drawn_methods
+from maxfl.report.series import MOST_LINES, Key, Series, drawn_methods, value_range
 from maxfl.report.source import Source
 from maxfl.report.style import COLOURS
 from maxfl.report.table import Statistic, Table, to_html
@@ -37,8 +47,9 @@ def page(
     traces: Traces,
 ) -> str:
     """Write the page's HTML; the first table is the summary, a second one compares methods."""
-    packed = choose(traces)
+    packed, metric = choose(traces), source.metric
     data = {
+        "metric": _metric(metric),
         "colours": COLOURS,
         "states": STATES,
         "stateNames": STATE_NAMES,
@@ -56,6 +67,7 @@ def page(
         "script": "".join(map(_resource, SCRIPTS)),
         "verdict": "".join(f"<p>{html.escape(v)}</p>" for v in verdicts(source, series)),
         "notes": "".join(f"<li>{html.escape(note)}</li>" for note in notes),
+        "metric": html.escape(f"{capitalised(measure_of(metric).words)}{direction(metric)}"),
         "tables": to_html(tables[0]),
         "comparison": "".join(map(to_html, tables[1:])),
         "cards": _cards(source, series, traces),
@@ -65,6 +77,12 @@ def page(
     }
     # In one pass, so that a name which looks like a place to fill stays a name.
     return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], _resource("page.html"))
+
+
+def _metric(metric: MetricInfo) -> dict[str, Any]:
+    """Say how the first metric is called and printed."""
+    measure, solo = measure_of(metric), measure_of(metric, "solo")
+    return {**measure._asdict(), "heading": measure.heading, "solo": solo.heading}
 
 
 def _first(warnings: Sequence[str]) -> list[str]:
@@ -109,7 +127,7 @@ def _case(
             {"name": m, "weighted": source.of(case, m)[0].settings.get(NAME) in WEIGHTED}
             for m in methods
         ],
-        "curves": _curves(series, case, methods),
+        "curves": _curves(series, case, methods, (APPEAL, measure_of(source.metric), WILLING)),
         "runs": [
             _run(configuration, traces[key], packed, key, methods.index(method))
             for method in methods
@@ -126,19 +144,24 @@ def _case(
 
 
 def _curves(
-    series: Mapping[Key, Series], case: str, methods: Sequence[str]
+    series: Mapping[Key, Series],
+    case: str,
+    methods: Sequence[str],
+    measures: Sequence[Measure],
 ) -> list[dict[str, Any]]:
     found = []
-    for clients in ("seen", "unseen"):
-        for metric in ("gm_appeal", "test_accuracy", "willing"):
-            lines = []
-            for i, method in enumerate(methods):
-                measured = series.get(Key(case, method, clients, "global", metric))
-                if measured is not None:
-                    lines.append({"method": i, "rounds": measured.rounds.tolist(),
-                                  "values": _numbers(measured.values)})  # fmt: skip
-            if lines:
-                found.append({"clients": clients, "metric": metric, "lines": lines})
+    for clients, measure in product(("seen", "unseen"), measures):
+        keys = [Key(case, method, clients, "global", measure.key) for method in methods]
+        curves = {i: series[key] for i, key in enumerate(keys) if key in series}
+        lines = [
+            {"method": i, "rounds": curve.rounds.tolist(), "values": _numbers(curve.values)}
+            for i, curve in curves.items()
+        ]
+        if lines:
+            limits = value_range(measure, list(curves.values()))
+            found.append({
+                "clients": clients, "metric": measure.key, "range": limits, "lines": lines
+            })  # fmt: skip
     return found
 
 
@@ -148,6 +171,7 @@ def _run(
     """Lay out one run's clients: the end, with the digits of clients.csv, and rounds, packed."""
     small = packed.packed[key]
     partition = read_partition(configuration.run_folder)
+    measure = measure_of(configuration.metric)
     return {
         "method": method,
         "seed": configuration.seed,
@@ -163,8 +187,8 @@ def _run(
         "requirement": _printed(trace.test_requirement, 3),
         "loss": _printed(trace.test_loss[-1], 3),
         "gap": _printed(trace.held_out_gap[-1], 3),
-        "accuracy": _printed(trace.accuracy[-1], 1, percent=True),
-        "solo": _printed(trace.solo_accuracy, 1, percent=True),
+        "metric": _printed(trace.metric[-1], measure.digits, measure.percent),
+        "solo": _printed(trace.solo_metric, measure.digits, measure.percent),
         "sampled": trace.rounds_sampled.tolist(),
         "participated": trace.rounds_participated.tolist(),
         "labels": None if partition is None else list(partition.labels),
@@ -173,7 +197,7 @@ def _run(
     }
 
 
-def _printed(values: Any, digits: int, percent: bool = False) -> list[float | None]:
+def _printed(values: Any, digits: int | None, percent: bool = False) -> list[float | None]:
     """Round numbers to the digits of clients.csv; JSON has no NaN, so that is null."""
     texts = (Statistic.of([v], digits, percent).printed[0] for v in values)
     return [None if text == "n/a" else float(text) for text in texts]

@@ -1,19 +1,20 @@
 """Metrics over rounds, and which methods are drawn."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from maxfl.report.measures import Measure, summary_measures
 from maxfl.report.source import Source
 from maxfl.report.style import COLOURS
 
-SUMMARY_METRICS = ("gm_appeal", "test_accuracy", "preferred_accuracy", "willing")
-"""Metrics of the summary; all but GM-Appeal in per cent."""
 MOST_LINES = len(COLOURS)
 """Methods of a case with curves and clients; more could not be told apart."""
+REACH = 3.0
+"""Times the end of the calmest curve that others are drawn: a diverged one must not flatten all."""
 
 
 class Series(NamedTuple):
@@ -40,7 +41,8 @@ class Key(NamedTuple):
 
 def all_series(source: Source) -> dict[Key, Series]:
     """Lay out every metric of the summary over rounds."""
-    chosen = source.metrics.filter(pc.field("metric").isin(SUMMARY_METRICS))
+    names = [measure.key for measure in summary_measures(source.metric)]
+    chosen = source.metrics.filter(pc.field("metric").isin(names))
     order = [(k, "ascending") for k in ("case", "method", "clients", "model", "metric", "seed",
                                         "round")]  # fmt: skip
     table = chosen.sort_by(order)
@@ -63,6 +65,22 @@ def _series(
         common = np.intersect1d(common, evaluated)
     is_common = np.isin(rounds, common)
     return Series(common, values[is_common].reshape(len(by_seed), len(common)).astype(np.float64))
+
+
+def value_range(measure: Measure, curves: Sequence[Series]) -> tuple[float, float]:
+    """Return what an axis shows: 0 to 1 for shares, and else as far as the curves go."""
+    if measure.digits is not None:
+        return 0.0, 1.0
+    finite = [curve.values[np.isfinite(curve.values)] for curve in curves]
+    low = _reach([-values.min(initial=0.0) for values in finite])
+    high = _reach([values.max(initial=0.0) for values in finite])
+    return (-low, high) if low or high else (0.0, 1.0)
+
+
+def _reach(ends: Sequence[float]) -> float:
+    """Return how far an axis goes to one side, given how far each curve does."""
+    beyond = [float(end) for end in ends if end > 0]
+    return 1.05 * min(max(beyond), REACH * min(beyond)) if beyond else 0.0
 
 
 def final_appeal(series: Mapping[Key, Series], case: str, method: str) -> float:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from maxfl.core.metrics import MetricInfo
 from maxfl.report.configurations import Configuration, Found, name_all
 from maxfl.report.legacy import COLUMNS, how_to_finish, rename_settings
 from maxfl.report.legacy import METRICS as METRIC_NAMES
@@ -40,6 +41,11 @@ class Source(NamedTuple):
     machines: list[dict[str, Any]]
     missing: list[str]
     warnings: list[str]
+
+    @property
+    def metric(self) -> MetricInfo:
+        """The first metric of all models."""
+        return self.configurations[0].metric
 
     @property
     def cases(self) -> list[str]:
@@ -76,6 +82,7 @@ def read(folders: Sequence[Path]) -> Source:
         for configuration in part.found
     ]
     configurations = name_all(found)
+    _refuse_mixed(configurations)
     missing = list(dict.fromkeys(line for part in parts for line in part.missing))
     tables = [
         _label_metrics(one.metrics, configuration)
@@ -89,6 +96,22 @@ def read(folders: Sequence[Path]) -> Source:
         missing,
         [line for configuration in configurations for line in _warnings(configuration)],
     )
+
+
+def _refuse_mixed(configurations: Sequence[Configuration]) -> None:
+    """Refuse models whose first metrics differ: their numbers can't stand in one column."""
+    first = configurations[0]
+    for other in configurations:
+        if other.metric != first.metric:
+            raise InputError(
+                f"{first.folder} measures {_described(first.metric)} and {other.folder} "
+                f"{_described(other.metric)}: these can't be compared, so make a report of each"
+            )
+
+
+def _described(metric: MetricInfo) -> str:
+    way = "higher" if metric.higher_is_better else "lower"
+    return f"{metric.name} ({way} is better{', in per cent' if metric.percent else ''})"
 
 
 def _warnings(configuration: Configuration) -> list[str]:

@@ -2,37 +2,41 @@
 
 from collections.abc import Iterator, Mapping
 
-from maxfl.report.series import SUMMARY_METRICS, Key, Series
+from maxfl.core.metrics import MetricInfo
+from maxfl.report.measures import capitalised, direction, measure_of, summary_measures
+from maxfl.report.series import Key, Series
 from maxfl.report.source import Source
-from maxfl.report.table import Cell, Statistic, Table, digits_of, narrow
+from maxfl.report.table import Cell, Statistic, Table, narrow
 from maxfl.report.traces import Trace, TraceKey
 
-READING = (
-    "GM-Appeal: share of clients whose held-out loss with the global model is below what they "
-    "require, by default that of a model trained alone. Preferred-model accuracy: if clients so "
-    "satisfied use the global model and the others their own. ± is the sample standard deviation "
-    "over seeds."
-)
+
+def _reading(metric: MetricInfo) -> str:
+    """Say how the columns are to be read."""
+    preferred = capitalised(measure_of(metric, "preferred").words) + direction(metric)
+    return (
+        "GM-Appeal: share of clients whose held-out loss with the global model is below what they "
+        f"require, by default that of a model trained alone. {preferred}: if clients so "
+        "satisfied use the global model and the others their own. ± is the sample standard "
+        "deviation over seeds."
+    )
 
 
 def summary_table(source: Source, series: Mapping[Key, Series]) -> Table:
     """Tabulate the final metrics of each case, method, group of clients and model."""
+    measures = summary_measures(source.metric)
     rows: list[tuple[Cell, ...]] = []
     for case, method in _methods(source):
         seeds = len(source.of(case, method))
         for clients, model in _groups(series, case, method):
-            found = [series.get(Key(case, method, clients, model, m)) for m in SUMMARY_METRICS]
+            found = [series.get(Key(case, method, clients, model, m.key)) for m in measures]
             statistics = [
-                Statistic.of([] if measured is None else measured.values[:, -1], *digits_of(metric))
-                for metric, measured in zip(SUMMARY_METRICS, found, strict=True)
+                measure.statistic([] if measured is None else measured.values[:, -1])
+                for measure, measured in zip(measures, found, strict=True)
             ]
             group = clients if model == "global" else f"{clients}, personal"
             rows.append((case, method, group, seeds, *statistics))
-    headings = (
-        "data", "method", "clients", "seeds", "GM-Appeal", "test accuracy, %",
-        "preferred-model accuracy, %", "willing, %",
-    )  # fmt: skip
-    return narrow(Table("summary", "Final models", headings, rows, (READING,)))
+    headings = ("data", "method", "clients", "seeds", *(measure.heading for measure in measures))
+    return narrow(Table("summary", "Final models", headings, rows, (_reading(source.metric),)))
 
 
 def _methods(source: Source) -> Iterator[tuple[str, str]]:
@@ -47,7 +51,7 @@ def _groups(series: Mapping[Key, Series], case: str, method: str) -> list[tuple[
     return [pair for pair in order if pair in present]
 
 
-def clients_table(traces: Mapping[TraceKey, Trace]) -> Table:
+def clients_table(traces: Mapping[TraceKey, Trace], metric: MetricInfo) -> Table:
     """List every client of each run: whether it is satisfied in the end, and why."""
     rows: list[tuple[Cell, ...]] = []
     for (case, method, seed), trace in traces.items():
@@ -56,25 +60,26 @@ def clients_table(traces: Mapping[TraceKey, Trace]) -> Table:
             rows.append((
                 case, method, seed, str(trace.name[k]), "seen" if trace.seen[k] else "unseen",
                 int(trace.train_samples[k]), "yes" if trace.flipped[k] else "no",
-                *client_cells(trace, k, float(gap[k])),
+                *client_cells(trace, k, float(gap[k]), metric),
             ))  # fmt: skip
     headings = (
         "data", "method", "seed", "client", "group", "training samples", "flipped", "requirement",
-        "held-out loss", "gap", "test accuracy, %", "solo accuracy, %", "satisfied", "willing",
-        "sampled", "participated",
+        "held-out loss", "gap", measure_of(metric).heading, measure_of(metric, "solo").heading,
+        "satisfied", "willing", "sampled", "participated",
     )  # fmt: skip
     return narrow(Table("clients", "Every client in the end", headings, rows))
 
 
-def client_cells(trace: Trace, k: int, gap: float) -> tuple[Cell, ...]:
+def client_cells(trace: Trace, k: int, gap: float, metric: MetricInfo) -> tuple[Cell, ...]:
     """Return a client's cells: how the final model serves it."""
+    measure = measure_of(metric)
     satisfied = "Byzantine" if trace.byzantine[k] else "yes" if trace.satisfied[-1, k] else "no"
     return (
         Statistic.of([trace.test_requirement[k]], 3),
         Statistic.of([trace.test_loss[-1, k]], 3),
         Statistic.of([gap], 3, signed=True),
-        Statistic.of([trace.accuracy[-1, k]], 1, percent=True),
-        Statistic.of([trace.solo_accuracy[k]], 1, percent=True),
+        measure.statistic([trace.metric[-1, k]]),
+        measure.statistic([trace.solo_metric[k]]),
         satisfied,
         "yes" if trace.willing[-1, k] else "no",
         int(trace.rounds_sampled[k]),

@@ -30,16 +30,22 @@ class Statistic(NamedTuple):
     def of(
         cls,
         values: Sequence[float | None] | NDArray[Any],
-        digits: int,
+        digits: int | None,
         percent: bool = False,
         signed: bool = False,
     ) -> "Statistic":
-        """Compute both from the values of all seeds; shares in per cent if so chosen."""
+        """Compute both from the values of all seeds; shares in per cent if so chosen.
+
+        Without ``digits``, the larger of the two gets three significant ones.
+        """
         # float32 has seven digits: without the rest, halves are rounded alike wherever they stand.
         numbers = np.array([np.nan if v is None else float(f"{v:.7g}") for v in values])
         numbers = numbers * (100 if percent else 1)
         std = float(numbers.std(ddof=1)) if len(numbers) > 1 else None
-        return cls(float(numbers.mean()) if len(numbers) else np.nan, std, digits, signed)
+        mean = float(numbers.mean()) if len(numbers) else np.nan
+        if digits is None:
+            digits = _significant(max(abs(mean), std or 0.0))
+        return cls(mean, std, digits, signed)
 
     @property
     def printed(self) -> tuple[str, str]:
@@ -50,6 +56,14 @@ class Statistic(NamedTuple):
         if float(mean) == 0:  # no minus before a zero
             mean = mean.replace("-", "+" if self.signed else "")
         return mean, "" if self.std is None else f"{self.std:.{self.digits}f}"
+
+
+def _significant(value: float, count: int = 3) -> int:
+    """Return the digits after the point that show so many significant ones."""
+    if not np.isfinite(value) or value == 0:
+        return count
+    power = int(f"{value:.{count - 1}e}".partition("e")[2])  # of the number as it is rounded
+    return max(0, count - 1 - power)
 
 
 Cell = str | int | Statistic
@@ -211,11 +225,6 @@ def _tex_cell(cell: Cell) -> str:
     if isinstance(cell, str) or mean == "n/a":
         return _tex(mean)
     return f"${mean} \\pm {std}$" if std else f"${mean}$"
-
-
-def digits_of(metric: str) -> tuple[int, bool]:
-    """Return how a metric is printed: digits, and whether in per cent."""
-    return (2, False) if metric == "gm_appeal" else (1, True)
 
 
 def narrow(table: Table) -> Table:

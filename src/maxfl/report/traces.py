@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxfl.report.configurations import Configuration
+from maxfl.report.measures import measure_of
 from maxfl.report.source import read_table
 from maxfl.utils.errors import InputError
 from maxfl.utils.paths import PARTITION
@@ -17,16 +18,11 @@ Flags = NDArray[np.bool_]
 TraceKey = tuple[str, str, int]
 """Case, method and seed."""
 
-HISTORY = (
-    "round", "client", "train_loss", "test_loss", "test_accuracy", "satisfied_held_out", "willing",
-)  # fmt: skip
+HISTORY = ("round", "client", "train_loss", "test_loss", "satisfied_held_out", "willing")
 CLIENTS = (
-    "name", "seen", "byzantine", "train_samples", "test_samples", "requirement",
-    "test_requirement", "solo_test_accuracy",
+    "name", "seen", "byzantine", "train_samples", "test_samples", "requirement", "test_requirement",
 )  # fmt: skip
-
-
-_FIELDS = {"solo_test_accuracy": "solo_accuracy"}
+"""Columns, beside those of the model's first metric."""
 
 
 class Trace(NamedTuple):
@@ -36,7 +32,7 @@ class Trace(NamedTuple):
         rounds: Rounds done at each evaluation, int[E].
         train_loss: F_k(w), float[E, K].
         test_loss: f_k(w), float[E, K].
-        accuracy: Test accuracy, float[E, K].
+        metric: The model's first metric on held-out data, float[E, K].
         satisfied: f_k(w) < f_k(ŵ_k), the held-out reading, bool[E, K].
         willing: Would participate in the next round, bool[E, K].
         sampled: Was sampled since the evaluation before, bool[E, K].
@@ -49,7 +45,7 @@ class Trace(NamedTuple):
         test_samples: int[K].
         requirement: ρ_k, float[K].
         test_requirement: f_k(ŵ_k), float[K].
-        solo_accuracy: Test accuracy of the model trained alone, float[K].
+        solo_metric: The same of the model trained alone, float[K].
         rounds_sampled: Number of rounds in which each client was sampled, int[K].
         rounds_participated: Number of rounds in which it participated, int[K].
     """
@@ -57,7 +53,7 @@ class Trace(NamedTuple):
     rounds: NDArray[np.int64]
     train_loss: Floats
     test_loss: Floats
-    accuracy: Floats
+    metric: Floats
     satisfied: Flags
     willing: Flags
     sampled: Flags
@@ -69,7 +65,7 @@ class Trace(NamedTuple):
     test_samples: NDArray[np.int64]
     requirement: Floats
     test_requirement: Floats
-    solo_accuracy: Floats
+    solo_metric: Floats
     flipped: Flags
     rounds_sampled: NDArray[np.int64]
     rounds_participated: NDArray[np.int64]
@@ -95,8 +91,9 @@ def read_trace(configuration: Configuration) -> Trace | None:
     folder, index = configuration.folder, configuration.table_index
     if index < 0:
         return None
-    history = _rows(folder / "history.parquet", index, HISTORY)
-    clients = _rows(folder / "clients.parquet", index, CLIENTS)
+    metric = measure_of(configuration.metric).key
+    history = _rows(folder / "history.parquet", index, (*HISTORY, metric))
+    clients = _rows(folder / "clients.parquet", index, (*CLIENTS, f"solo_{metric}"))
     cohorts = _rows(folder / "rounds.parquet", index, ("round", "client", "participated"))
     count = len(clients["seen"])
     if len(history["round"]) != count * len(np.unique(history["round"])):
@@ -109,17 +106,18 @@ def read_trace(configuration: Configuration) -> Trace | None:
     boolean = {n: history[n].reshape(shape).astype(bool) for n in
                ("satisfied_held_out", "willing")}  # fmt: skip
     number = {n: history[n].reshape(shape).astype(np.float32) for n in
-              ("train_loss", "test_loss", "test_accuracy")}  # fmt: skip
+              ("train_loss", "test_loss", metric)}  # fmt: skip
     return Trace(
         rounds,
         number["train_loss"],
         number["test_loss"],
-        number["test_accuracy"],
+        number[metric],
         boolean["satisfied_held_out"],
         boolean["willing"],
         _since_last(rounds, count, round_, client),
         _since_last(rounds, count, round_[participated], client[participated]),
-        **{_FIELDS.get(name, name): clients[name] for name in CLIENTS},
+        **{name: clients[name] for name in CLIENTS},
+        solo_metric=clients[f"solo_{metric}"],
         flipped=np.zeros(count, bool) if partition is None else partition.flipped,
         rounds_sampled=np.bincount(client, minlength=count),
         rounds_participated=np.bincount(client[participated], minlength=count),
@@ -135,7 +133,8 @@ def _since_last(rounds: NDArray[np.int64], clients: int, round_: Any, client: An
 
 def _rows(path: Path, index: int, columns: tuple[str, ...]) -> dict[str, Any]:
     """Read some columns of a table, for one configuration."""
-    table = read_table(path, columns=list(columns), filters=[("configuration", "=", index)])
+    once = list(dict.fromkeys(columns))  # a metric that is the loss is named twice
+    table = read_table(path, columns=once, filters=[("configuration", "=", index)])
     return {name: table[name].to_numpy(zero_copy_only=False) for name in columns}
 
 

@@ -76,7 +76,8 @@ def _write(folders: Sequence[Path], out: Path | None, force: bool, figures: bool
     partial = out.with_name(f".{out.name}.partial")
     try:
         _make_empty(partial)
-        long = [clients_table(traces), satisfied_by_one_table(compared, traces)] if traces else []
+        everybody = clients_table(traces, source.metric)
+        long = [everybody, satisfied_by_one_table(compared, traces)] if traces else []
         _write_tables(partial / "tables", tables, long, _label(folders))
         if figures:
             _draw(partial / "figures", source, series, traces)
@@ -148,7 +149,8 @@ def _draw(folder: Path, source: Source, series: dict[Key, Series], traces: Trace
         methods = drawn_methods(source, series, case)
         first = {m: source.of(case, m)[0] for m in methods}
         start = start_round(list(first.values()))
-        save(draw_curves(series, case, methods, start_round=start), folder, f"curves{ending}")
+        curves = draw_curves(series, case, methods, metric=source.metric, start_round=start)
+        save(curves, folder, f"curves{ending}")
         known = {m: traces[case, m, c.seed] for m, c in first.items()
                  if (case, m, c.seed) in traces}  # fmt: skip
         if not known:

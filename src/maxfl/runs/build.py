@@ -10,20 +10,25 @@ import jax
 import numpy as np
 
 from maxfl.algorithms import ALGORITHMS, Algorithm
-from maxfl.core import aggregators, attacks, requirement
+from maxfl.core import aggregators, attacks, losses, requirement
 from maxfl.core.aggregators import Aggregator
 from maxfl.core.attacks import Attack
 from maxfl.core.federation import Federation
-from maxfl.core.model import Model, mlp, with_precision
+from maxfl.core.local_optimizers import LocalHParams, LocalKind, LocalOptimizer
+from maxfl.core.losses import Loss
+from maxfl.core.model import Model, with_precision
 from maxfl.core.participation import Participation, ParticipationHParams, ParticipationRule
 from maxfl.core.requirement import Requirement
+from maxfl.core.schedules import Schedule, ScheduleHParams, ScheduleKind
 from maxfl.core.server_optimizers import OptimizerHParams, OptimizerKind, ServerOptimizer
 from maxfl.engine.experiment import Training
 from maxfl.engine.simulation import Simulation
 from maxfl.engine.streaming.simulation import StreamingSimulation
 from maxfl.engine.trainer import Trainer
+from maxfl.models.registry import default_loss, fit_model
 from maxfl.runs.build_data import prepare_federation, write_prepared
-from maxfl.runs.config import ModelConfig, RunConfig
+from maxfl.runs.config import RunConfig
+from maxfl.runs.model_config import ModelSettings, own_settings
 from maxfl.utils.errors import InputError
 
 
@@ -91,6 +96,9 @@ def build(configs: Sequence[RunConfig], max_parallel: int | None = None) -> Trai
         requirement=_requirement(configs),
         participation=_participation(configs),
         server_optimizer=_server_optimizer(configs),
+        local_optimizer=_local_optimizer(configs),
+        local_schedule=_schedule(configs, "local"),
+        server_schedule=_schedule(configs, "server"),
         aggregator=_aggregator(configs),
         attack=_attack(configs),
         finetune_steps=[c.personalization.finetune_steps for c in configs],
@@ -99,11 +107,28 @@ def build(configs: Sequence[RunConfig], max_parallel: int | None = None) -> Trai
     )
 
 
-def build_model(config: ModelConfig, federation: Federation) -> Model:
+def build_model(config: ModelSettings, federation: Federation) -> Model:
     """Return the model for a federation's samples."""
-    inputs = int(np.prod(federation.train.x.shape[1:]))
-    model = mlp(inputs, config.hidden, federation.classes, config.dropout)
+    loss = _loss(config, federation)
+    model = fit_model(config.name, federation, loss, **own_settings(config))
     return with_precision(model, config.precision)
+
+
+def _loss(config: ModelSettings, federation: Federation) -> Loss:
+    match config.loss:
+        case "auto":
+            return default_loss(config.name, federation, config.padding)
+        case "huber":
+            return losses.huber(config.huber_delta)
+        case "next-token":
+            return losses.next_token(config.padding)
+        case name:
+            return {
+                "cross-entropy": losses.cross_entropy,
+                "multi-label": losses.multi_label,
+                "squared-error": losses.squared_error,
+                "absolute-error": losses.absolute_error,
+            }[name]
 
 
 def write_data(config: RunConfig, folder: Path, progress: Callable[[int, int], None]) -> Path:
@@ -129,6 +154,18 @@ def _without_hparams(config: RunConfig, *, mask_batches: bool) -> RunConfig:
         "data": {"seed": _data_seed(config)},
         "training": {
             "local_steps": 1, "batch_size": batch_size, "local_lr": 1.0, "server_lr": 1.0,
+        },
+        "local": {
+            "beta1": 0.0, "beta2": 0.0, "eps": 1.0, "clip_norm": config.local.clip_norm and 1.0,
+            "weight_decay": float(config.local.decay > 0),
+        },
+        "schedule": {
+            f"{rate}_{name}": blank
+            for rate in ("local", "server")
+            for name, blank in (("end", 1.0), ("rounds", None))
+        } | {
+            f"{rate}_warmup": min(getattr(config.schedule, f"{rate}_warmup"), 1)
+            for rate in ("local", "server")
         },
         "requirement": {"multiple": 1.0, "loss": None},
         "participation": {"start_round": 0, "client_dropout": 0.0, "max_candidates": None},
@@ -185,6 +222,30 @@ def _server_optimizer(configs: Sequence[RunConfig]) -> ServerOptimizer:
     names = OptimizerHParams._fields
     hparams = OptimizerHParams(*([getattr(s, name) for s in sections] for name in names))
     return ServerOptimizer(OptimizerKind(sections[0].optimizer), hparams)
+
+
+def _local_optimizer(configs: Sequence[RunConfig]) -> LocalOptimizer:
+    sections = [c.local for c in configs]
+    first, names = sections[0], LocalHParams._fields
+    hparams: dict[str, Any] = {name: [getattr(s, name) for s in sections] for name in names}
+    if first.clip_norm is None:
+        hparams["clip_norm"] = np.inf
+    hparams["weight_decay"] = [section.decay for section in sections]
+    decays, clips = first.decay > 0, first.clip_norm is not None
+    return LocalOptimizer(LocalKind(first.optimizer), decays, clips, LocalHParams(**hparams))
+
+
+def _schedule(configs: Sequence[RunConfig], rate: str) -> Schedule:
+    """Return the schedule of η_l ("local") or η_g ("server")."""
+    sections = [c.schedule for c in configs]
+
+    def each(name: str) -> list[Any]:
+        return [getattr(section, f"{rate}_{name}") for section in sections]
+
+    rounds = [n or c.training.rounds for n, c in zip(each("rounds"), configs, strict=True)]
+    hparams = ScheduleHParams(each("end"), each("warmup"), rounds)
+    kind = ScheduleKind(getattr(sections[0], rate))
+    return Schedule(kind, any(each("warmup")), hparams)
 
 
 def _aggregator(configs: Sequence[RunConfig]) -> Aggregator:

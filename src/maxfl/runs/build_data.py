@@ -19,11 +19,15 @@ from maxfl.data.dataset import Dataset
 from maxfl.data.digits import digits
 from maxfl.data.emnist import emnist
 from maxfl.data.fashion_mnist import fashion_mnist, fashion_mnist_12k
+from maxfl.data.leaf.femnist import femnist
+from maxfl.data.leaf.reddit import reddit
+from maxfl.data.leaf.shakespeare import shakespeare
 from maxfl.data.locate import VARIABLE
 from maxfl.data.partition import Split
 from maxfl.data.registry import Part
 from maxfl.data.sentiment140 import sentiment140, sentiment140_stand_in
 from maxfl.data.synthetic import synthetic
+from maxfl.data.text import load_text
 from maxfl.runs.config import DataConfig
 from maxfl.utils.errors import InputError
 
@@ -41,16 +45,24 @@ def prepare_federation(data: DataConfig, seed: int) -> Federation:
     if data.folder is not None:
         return open_federation(data.folder)
     with _LOCK:
-        return _prepare(data, seed, os.environ.get(VARIABLE), _changed(data.file))
+        changed = _changed(data.file or data.path)
+        return _prepare(data, seed, os.environ.get(VARIABLE), changed)
 
 
-def _changed(file: Path | None) -> int | None:
-    """Return when a file was written last; None if it is not there, as its loader will say."""
-    return file.stat().st_mtime_ns if file is not None and file.exists() else None
+def _changed(path: Path | None) -> int | None:
+    """Return when a file, or the last one of a folder, was written; None if it is not there.
+
+    Then its loader will say so.
+    """
+    if path is None or not path.exists():
+        return None
+    return max(p.stat().st_mtime_ns for p in (path, *path.glob("*.json"), *path.glob("*/*.json")))
 
 
 @lru_cache(maxsize=4)
-def _prepare(data: DataConfig, seed: int, _variable: str | None, _file: int | None) -> Federation:
+def _prepare(
+    data: DataConfig, seed: int, _variable: str | None, _changed: int | None
+) -> Federation:
     rng = np.random.default_rng([seed, PARTITION_STREAM])
     dataset = _dataset(data, rng)
     return assemble(dataset, _split(data, dataset, rng), rng, **_cutting(data))
@@ -70,7 +82,7 @@ def write_prepared(
         dataset = _dataset(data, rng, Path(scratch))
         split = train_test_split(dataset, _split(data, dataset, rng), rng, **_cutting(data))
         samples = sum(map(len, split.train)) + sum(map(len, split.test))
-        each = int(np.prod(dataset.x.shape[1:])) * dataset.x.dtype.itemsize + 4
+        each = sum(int(np.prod(a.shape[1:])) * a.dtype.itemsize for a in (dataset.x, dataset.y))
 
         def clients() -> Iterator[tuple[Arrays, Arrays]]:
             for done, client in enumerate(iterate_clients(dataset, split)):
@@ -102,7 +114,33 @@ def _dataset(data: DataConfig, rng: np.random.Generator, scratch: Path | None = 
         return synthetic(*numbers, rng, samples=size, scratch=scratch)
     if data.file is not None:
         return load_arrays(data.file)
+    if data.path is not None:
+        text = data.sequence_length, data.role_pattern, data.clients + data.unseen
+        found = _at_path(data.source, data.path, data.vocabulary, text, _changed(data.path))
+        # A split of each owner's samples means nothing for other clients.
+        return found if data.partition == "by-owner" else found._replace(is_test=None)
     return _published(data.source, data.part, data.vectors, data.dir, os.environ.get(VARIABLE))
+
+
+@lru_cache(maxsize=1)
+def _at_path(
+    source: str,
+    path: Path,
+    vocabulary: int,
+    text: tuple[int, str | None, int],
+    _changed: int | None,
+) -> Dataset:
+    """Load data from where the user has them; the last ones stay, as ``_published`` ones do."""
+    match source:
+        case "leaf-femnist":
+            return femnist(path)
+        case "leaf-shakespeare":
+            return shakespeare(path)
+        case "leaf-reddit":
+            return reddit(path, vocabulary)
+        case _:
+            length, role_pattern, stretches = text
+            return load_text(path, length, role_pattern=role_pattern, stretches=stretches)
 
 
 @lru_cache(maxsize=1)
@@ -130,6 +168,11 @@ def _published(
 
 def _split(data: DataConfig, dataset: Dataset, rng: np.random.Generator) -> Split:
     y, clients = dataset.y, data.clients + data.unseen
+    if dataset.classes is None and data.partition not in ("iid", "by-owner"):
+        raise InputError(
+            f'data.partition = "{data.partition}" skews classes, but {dataset.title} has none, one '
+            f"integer per sample: choose iid or by-owner"
+        )
     match data.partition:
         case "dirichlet":
             return partition.dirichlet(y, clients, data.samples, data.alpha, rng)
@@ -148,4 +191,6 @@ def _split(data: DataConfig, dataset: Dataset, rng: np.random.Generator) -> Spli
                     f"{dataset.title} does not say whose each sample is: give {where} or choose "
                     f"another data.partition"
                 )
-            return partition.by_owner(dataset.owner, data.unseen, data.min_samples, rng)
+            split = partition.by_owner(dataset.owner, data.unseen, data.min_samples, rng)
+            called = dataset.owner_names
+            return split if called is None else split._replace(names=called[split.names])

@@ -16,18 +16,14 @@ from pydantic import (
 )
 
 from maxfl.algorithms import ALGORITHMS
-from maxfl.core.model import Precision
+from maxfl.data.text import compiled
+from maxfl.runs.model_config import MlpConfig, ModelConfig
+from maxfl.runs.section import Fraction, Section
 from maxfl.utils.errors import did_you_mean
 
-Fraction = Annotated[float, Field(ge=0, lt=1)]
-
-
-class Section(BaseModel):
-    """A table of the file: unknown keys and wrong types are errors, never ignored."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
-
-
+LEAF = ("leaf-femnist", "leaf-shakespeare", "leaf-reddit")
+AT_PATH = (*LEAF, "text")
+"""Sources that are read where `path` says, and have their clients."""
 TWEETS_OF_A_USER = 50
 """The paper's users have at least so many, and so have the made-up ones of the stand-in."""
 
@@ -48,12 +44,17 @@ class DataConfig(Section):
         "sent140-stand-in",
         "digits",
         "synthetic",
+        "leaf-femnist",
+        "leaf-shakespeare",
+        "leaf-reddit",
+        "text",
         "arrays",
         "disk",
     ] = Field(
         "fashion-mnist-12k",
-        description="see `maxfl data list`; arrays: your own `file`; disk: a `folder` of "
-        "`maxfl data write`, of which a cohort at a time is in memory",
+        description="see `maxfl data list`; leaf-...: LEAF's JSON files, and text: your own text, "
+        "at `path`; arrays: your own `file`; disk: a `folder` of `maxfl data write`, of which a "
+        "cohort at a time is in memory",
     )
     dir: Path | None = Field(
         None, strict=False, description="folder to look for data sets in, before `MAXFL_DATA`"
@@ -72,6 +73,22 @@ class DataConfig(Section):
     )
     synthetic_samples: Annotated[int, Field(ge=2)] | None = Field(
         None, description="for synthetic: samples of every client; by default sizes are log-normal"
+    )
+    path: Path | None = Field(
+        None,
+        strict=False,
+        description="for leaf-..., a folder that LEAF's preprocess.sh has written, or one file of "
+        "it; for text, a file in UTF-8; seen from the current folder",
+    )
+    sequence_length: PositiveInt = Field(80, description="for text: characters of a sample")
+    role_pattern: str | None = Field(
+        None,
+        description="for text: a regular expression with one group, the role's name, that says "
+        "where a role begins to speak, as `^([A-Z ]+):`; roles are the clients. By default they "
+        "are `clients` + `unseen` equal stretches of the file",
+    )
+    vocabulary: Annotated[int, Field(ge=3)] = Field(
+        10_000, description="for leaf-reddit: most frequent tokens, with `<PAD>` and `<UNK>`"
     )
     file: Path | None = Field(
         None,
@@ -92,10 +109,13 @@ class DataConfig(Section):
         "dirichlet", "dirichlet-unequal", "clusters", "shards", "iid", "by-owner"
     ] = Field(
         "dirichlet",
-        description="dirichlet-unequal uses all samples; by-owner takes the data's own clients",
+        description="dirichlet-unequal uses all samples; by-owner takes the data's own clients, "
+        "and is the default of leaf-... and text",
     )
     clients: PositiveInt = Field(
-        50, description="seen clients; by-owner: as many as the data have, but for synthetic"
+        50,
+        description="seen clients; by-owner: as many as the data have, but for synthetic and for "
+        "text without `role_pattern`",
     )
     unseen: NonNegativeInt = Field(50, description="unseen clients")
     samples: Annotated[int, Field(ge=2)] = Field(
@@ -113,7 +133,9 @@ class DataConfig(Section):
         2, description="for shards: pieces of the data sorted by label that a client has"
     )
     train_fraction: Annotated[float, Field(gt=0, lt=1)] = Field(
-        0.6, description="fraction of a client's samples for training"
+        0.6,
+        description="fraction of a client's samples for training; where leaf-... has train/ and "
+        "test/, that split is kept",
     )
     flipped_fraction: Annotated[float, Field(ge=0, le=1)] = Field(
         0.0, description="fraction of clients with flipped labels"
@@ -128,19 +150,38 @@ class DataConfig(Section):
         None, description="seed of the partition; by default the run's seed"
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _takes_owners(cls, given: Any) -> Any:
+        """Choose the partition of data that have their clients."""
+        owned = isinstance(given, dict) and given.get("source") in AT_PATH
+        return {"partition": "by-owner", **given} if owned else given
+
     @model_validator(mode="after")
     def _fits(self) -> "DataConfig":
+        if (self.source in AT_PATH) != (self.path is not None):
+            raise ValueError(
+                f"`path` and source = {' or '.join(AT_PATH)} go together: give both or neither; "
+                f'`file` is for source = "arrays" and `folder` for "disk"'
+            )
         if (self.source == "arrays") != (self.file is not None):
             raise ValueError('`file` and source = "arrays" go together: give both or neither')
         if (self.source == "disk") != (self.folder is not None):
             raise ValueError('`folder` and source = "disk" go together: give both or neither')
         if self.source == "disk":
             return self
-        owned = ("arrays", "sent140", "synthetic")
+        owned = ("arrays", "sent140", "synthetic", *AT_PATH)
         if self.partition == "by-owner" and self.source not in owned:
             raise ValueError(f'partition = "by-owner" needs source = {" or ".join(owned)}')
         if self.partition != "by-owner" and self.source == "synthetic":
             raise ValueError('source = "synthetic" draws its clients: partition = "by-owner"')
+        if self.partition != "by-owner" and self.source == "leaf-shakespeare":
+            raise ValueError(
+                'source = "leaf-shakespeare" has samples that overlap within a role: partition = '
+                '"by-owner", or clients would share them'
+            )
+        if self.role_pattern is not None:
+            compiled(self.role_pattern)
         if self.source == "sent140-stand-in":
             self._makes_up_users()
         return self
@@ -161,20 +202,6 @@ class DataConfig(Section):
             )
 
 
-class ModelConfig(Section):
-    """A multi-layer perceptron."""
-
-    hidden: Annotated[tuple[PositiveInt, ...], Field(strict=False)] = Field(
-        (64, 30), description="units of the hidden layers"
-    )
-    dropout: Fraction = Field(0.5, description="dropout after the first hidden layer, in training")
-    precision: Precision = Field(
-        "platform",
-        description="precision of its matrix multiplications: JAX's default (TF32 on GPUs), in "
-        "full, or bfloat16",
-    )
-
-
 class TrainingConfig(Section):
     """Rounds and steps."""
 
@@ -187,6 +214,51 @@ class TrainingConfig(Section):
     evaluate_every: PositiveInt = Field(5, description="rounds between two evaluations")
     checkpoint_every: PositiveInt = Field(
         20, description="about so many rounds between two checkpoints"
+    )
+
+
+class LocalConfig(Section):
+    """What clients do with their gradients."""
+
+    optimizer: Literal["sgd", "momentum", "adam", "adamw"] = Field(
+        "sgd",
+        description="what takes local steps, also of models trained alone; adam and adamw want a "
+        "training.local_lr near 0.001",
+    )
+    beta1: Fraction = Field(0.9, description="for all but sgd: decay of the first moment")
+    beta2: Fraction = Field(0.999, description="for adam and adamw: decay of the second moment")
+    eps: PositiveFloat = Field(1e-8, description="for adam and adamw: ε below the fraction")
+    weight_decay: NonNegativeFloat | None = Field(
+        None,
+        description="λ; decoupled for adamw, else part of the gradient; by default 0.01 for adamw, "
+        "else 0",
+    )
+    clip_norm: PositiveFloat | None = Field(None, description="largest norm of a gradient")
+
+    @property
+    def decay(self) -> float:
+        """λ, as given or by default."""
+        default = 0.01 if self.optimizer == "adamw" else 0.0
+        return default if self.weight_decay is None else self.weight_decay
+
+
+Curve = Literal["constant", "linear", "cosine", "exponential"]
+
+
+class ScheduleConfig(Section):
+    """Learning rates over the rounds."""
+
+    local: Curve = Field("constant", description="how η_l falls over the rounds")
+    local_end: PositiveFloat = Field(0.1, description="factor of η_l in the last round")
+    local_warmup: NonNegativeInt = Field(0, description="rounds over which η_l first rises")
+    local_rounds: PositiveInt | None = Field(
+        None, description="rounds over which η_l falls; by default all"
+    )
+    server: Curve = Field("constant", description="how η_g falls over the rounds")
+    server_end: PositiveFloat = Field(0.1, description="factor of η_g in the last round")
+    server_warmup: NonNegativeInt = Field(0, description="rounds over which η_g first rises")
+    server_rounds: PositiveInt | None = Field(
+        None, description="rounds over which η_g falls; by default all"
     )
 
 
@@ -308,8 +380,10 @@ class RunConfig(Section):
 
     seed: Annotated[int, Field(ge=0, lt=2**32)] = Field(0, description="seed of every draw")
     data: DataConfig = DataConfig()
-    model: ModelConfig = ModelConfig()
+    model: ModelConfig = MlpConfig()
     training: TrainingConfig = TrainingConfig()
+    local: LocalConfig = LocalConfig()
+    schedule: ScheduleConfig = ScheduleConfig()
     algorithm: AlgorithmConfig = AlgorithmConfig()
     requirement: RequirementConfig = RequirementConfig()
     participation: ParticipationConfig = ParticipationConfig()

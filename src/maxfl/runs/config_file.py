@@ -4,16 +4,35 @@ import inspect
 import re
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
 from maxfl.algorithms import ALGORITHMS
 from maxfl.report.legacy import SETTINGS
 from maxfl.runs.config import AlgorithmConfig, DataConfig, RunConfig
+from maxfl.runs.model_config import DEFAULT_MODEL, MODEL_CONFIGS
 from maxfl.utils.errors import InputError, did_you_mean, shorten
 
 LITERAL = re.compile("'([^']*)'")
+
+
+class Named(NamedTuple):
+    """A section whose other settings depend on a name: the default one, and those of each."""
+
+    default: str
+    settings: dict[str, set[str]]
+
+
+NAMED = {
+    "algorithm": Named(
+        AlgorithmConfig().name,
+        {name: set(inspect.signature(make).parameters) for name, make in ALGORITHMS.items()},
+    ),
+    "model": Named(
+        DEFAULT_MODEL, {name: set(config.model_fields) for name, config in MODEL_CONFIGS.items()}
+    ),
+}
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -72,21 +91,23 @@ def override(raw: dict[str, Any], key: str, value: Any, above: str = "") -> dict
 def override_all(raw: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
     """Return a copy of nested tables with some dotted keys set.
 
-    Another ``algorithm.name`` leaves the numbers behind that only the method before it knows.
+    Another ``algorithm.name`` or ``model.name`` leaves the settings behind that only the one before
+    it knows.
     """
-    if new := settings.get("algorithm.name"):
-        raw = {**raw, "algorithm": _without_others(raw.get("algorithm", {}), new)}
+    for section, named in NAMED.items():
+        if new := settings.get(f"{section}.name"):
+            raw = {**raw, section: _without_others(raw.get(section, {}), named, new)}
     for key, value in settings.items():
         raw = override(raw, key, value)
     return raw
 
 
-def _without_others(table: Any, new: Any) -> Any:
-    """Return a method's table without hyper-parameters that the new method lacks."""
-    old = table.get("name", AlgorithmConfig().name) if isinstance(table, dict) else None
-    if not all(isinstance(name, str) and name in ALGORITHMS for name in (old, new)):
+def _without_others(table: Any, named: Named, new: Any) -> Any:
+    """Return a section's table without settings that the one of the new name lacks."""
+    old = table.get("name", named.default) if isinstance(table, dict) else None
+    if not all(isinstance(name, str) and name in named.settings for name in (old, new)):
         return table  # left for the validation to explain
-    before, after = (inspect.signature(ALGORITHMS[str(name)]).parameters for name in (old, new))
+    before, after = named.settings[str(old)], named.settings[str(new)]
     return {key: value for key, value in table.items() if key not in before or key in after}
 
 
@@ -108,6 +129,14 @@ def unused(config: RunConfig) -> list[str]:
     checks = (
         *attacks,
         *_data_checks(config.data),
+        *_local_checks(config),
+        ("model", "huber_delta", config.model.loss != "huber", "the loss is not Huber's"),
+        (
+            "model",
+            "padding",
+            config.model.loss not in ("auto", "next-token"),
+            "the loss is not that of next tokens",
+        ),
         ("attack", "fraction", idle, "no attack is configured"),
         ("attack", "collude", silent, "there is no noise to agree on"),
         ("server", "beta1", server.optimizer == "sgd", "the optimizer is sgd"),
@@ -133,6 +162,23 @@ def unused(config: RunConfig) -> list[str]:
     return notes + _as_written(config.data)
 
 
+def _local_checks(config: RunConfig) -> list[tuple[str, str, bool, str]]:
+    """Return the same of local optimizers and schedules."""
+    optimizer, schedule = config.local.optimizer, config.schedule
+    adaptive = optimizer in ("adam", "adamw")
+    curves = {"local": schedule.local, "server": schedule.server}
+    return [
+        ("local", "beta1", optimizer == "sgd", "the local optimizer is sgd"),
+        ("local", "beta2", not adaptive, f"the local optimizer is {optimizer}"),
+        ("local", "eps", not adaptive, f"the local optimizer is {optimizer}"),
+        *(
+            ("schedule", f"{rate}_{key}", curve == "constant", f"schedule.{rate} is constant")
+            for rate, curve in curves.items()
+            for key in ("end", "rounds")
+        ),
+    ]
+
+
 def _data_checks(data: DataConfig) -> list[tuple[str, str, bool, str]]:
     """Return (section, key, whether it does nothing, why) of the data's settings."""
     source, partition = data.source, data.partition
@@ -140,9 +186,10 @@ def _data_checks(data: DataConfig) -> list[tuple[str, str, bool, str]]:
         return []
     by_owner = partition == "by-owner"
     owned_sizes = partition in ("by-owner", "dirichlet-unequal")
+    drawn = source == "synthetic" or (source == "text" and data.role_pattern is None)
     images = source == "fashion-mnist" or source.startswith("emnist")
     return [
-        ("data", "clients", by_owner and source != "synthetic", "the data have their clients"),
+        ("data", "clients", by_owner and not drawn, "the data have their clients"),
         ("data", "samples", owned_sizes, "sizes come with the partition"),
         ("data", "min_samples", not owned_sizes, "all clients have data.samples"),
         ("data", "alpha", "dirichlet" not in partition, "the partition is not dirichlet"),
@@ -151,6 +198,9 @@ def _data_checks(data: DataConfig) -> list[tuple[str, str, bool, str]]:
         ("data", "flip", data.flipped_fraction == 0, "data.flipped_fraction is 0"),
         ("data", "part", not images, "only image data sets have parts"),
         ("data", "vectors", "sent140" not in source, "there are no texts"),
+        ("data", "sequence_length", source != "text", "only a text is cut into sequences"),
+        ("data", "role_pattern", source != "text", "only a text has roles to be found"),
+        ("data", "vocabulary", source != "leaf-reddit", "there are no tokens to be counted"),
         ("data", "synthetic_alpha", source != "synthetic", "the data are not synthetic"),
         ("data", "synthetic_beta", source != "synthetic", "the data are not synthetic"),
         ("data", "synthetic_samples", source != "synthetic", "the data are not synthetic"),
@@ -182,20 +232,35 @@ def validate(raw: dict[str, Any], where: str) -> RunConfig:
 
 
 def _explain(error: Any) -> str:
-    key = ".".join(map(str, error["loc"]))
+    loc, section = _locate(error["loc"])
+    key = ".".join(map(str, loc))
+    if error["type"] == "union_tag_invalid":
+        names, given = list(MODEL_CONFIGS), error["ctx"]["tag"]
+        return f"{key}.name: expected one of {', '.join(names)} (given: {given!r})" + did_you_mean(
+            given, names
+        )
     if error["type"] == "extra_forbidden":
         if key in SETTINGS:
             inner = error["input"] if isinstance(error["input"], dict) else {}
             moved = [f"{key}.{name}" for name in inner if f"{key}.{name}" in SETTINGS] or [key]
             return "; ".join(f"{old} is called {SETTINGS[old]} now" for old in moved)
-        section: Any = RunConfig
-        for part in error["loc"][:-1]:
-            section = section.model_fields[part].annotation
         known = list(section.model_fields)
-        near = did_you_mean(error["loc"][-1], known)
-        return f"{key}: unknown key; known here are {', '.join(known)}{near}"
+        near = did_you_mean(loc[-1], known)
+        of = f" of {error['loc'][1]}" if loc != error["loc"] else ""
+        return f"{key}: unknown key{of}; known here are {', '.join(known)}{near}"
     message = error["msg"].removeprefix("Value error, ")
     given = error["input"]
     shown = "" if isinstance(given, dict | BaseModel) else f" (given: {shorten(given)})"
     near = did_you_mean(given, LITERAL.findall(message)) if error["type"] == "literal_error" else ""
     return f"{key}: {message}{shown}{near}"
+
+
+def _locate(loc: tuple[Any, ...]) -> tuple[tuple[Any, ...], type[BaseModel]]:
+    """Return the key of a mistake, and the table that should know it.
+
+    In between, the key of a model's setting has the model's name.
+    """
+    if loc[0] == "model" and len(loc) > 1:
+        return (loc[0], *loc[2:]), MODEL_CONFIGS[loc[1]]
+    field = RunConfig.model_fields.get(str(loc[0]))
+    return loc, RunConfig if field is None or len(loc) == 1 else field.annotation  # type: ignore[return-value]

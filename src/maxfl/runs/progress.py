@@ -13,14 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from maxfl.core.metrics import ACCURACY, MetricInfo
 from maxfl.engine.history import History
 from maxfl.engine.trainer import Progress
 from maxfl.utils.errors import InputError
 from maxfl.utils.files import read_json, write_json
 
 PROGRESS = "progress.json"
-TRAIL = ("gm_appeal", "test_accuracy", "willing")
-"""What is kept of every round: means over the seen clients and all configurations."""
 MOST_POINTS = 400
 """Of the trail; beyond them every second one is left out, so that no writing takes longer."""
 LEAST_SECONDS = 0.5
@@ -44,6 +43,7 @@ class ProgressState(NamedTuple):
         latest: Each one's means over the seen clients, as measured last.
         trail: Means over the seen clients and all configurations, at some of the rounds.
         warnings: What goes wrong without an error.
+        metric: The model's first; its means are among the others.
     """
 
     pid: int
@@ -59,12 +59,19 @@ class ProgressState(NamedTuple):
     latest: list[dict[str, float | None]] = []  # noqa: RUF012 (a NamedTuple, never changed)
     trail: dict[str, list[float | None]] = {}  # noqa: RUF012
     warnings: list[str] = []  # noqa: RUF012
+    metric: MetricInfo = ACCURACY
+
+
+def trail_names(metric: MetricInfo) -> tuple[str, ...]:
+    """Return what is kept of every round: means over the seen clients and all configurations."""
+    return "gm_appeal", f"test_{metric.name}", "willing"
 
 
 def read_progress(folder: Path) -> ProgressState:
     """Return what the run in a folder says of itself."""
     try:
-        return ProgressState(**read_json(folder / PROGRESS))
+        state = ProgressState(**read_json(folder / PROGRESS))
+        return state._replace(metric=MetricInfo(*state.metric))
     except TypeError as error:
         raise InputError(
             f"{folder / PROGRESS} is not as this version writes it: {error}"
@@ -102,14 +109,17 @@ class ProgressFile:
 
     def measured(self, history: History) -> None:
         """Note means over the seen clients of some more rounds."""
-        self.note(history.rounds.tolist(), history.metrics("seen"))
+        self.note(history.rounds.tolist(), history.metrics("seen"), history.metric)
 
-    def note(self, rounds: list[int], metrics: Mapping[str, Any]) -> None:
-        """Note means of some more rounds, float[C, E] each."""
+    def note(
+        self, rounds: list[int], metrics: Mapping[str, Any], metric: MetricInfo = ACCURACY
+    ) -> None:
+        """Note means of some more rounds, float[C, E] each; ``metric`` is the model's first."""
+        names = trail_names(metric)
         picked = [e for e in range(len(rounds)) if (self._measured + e) % self._stride == 0]
         self._measured += len(rounds)
         more: dict[str, list[Any]] = {"round": [rounds[e] for e in picked]}
-        for name in TRAIL:
+        for name in names:
             means = metrics[name].mean(0)
             more[name] = [_number(means[e]) for e in picked]
         trail = {name: self.state.trail.get(name, []) + values for name, values in more.items()}
@@ -117,9 +127,9 @@ class ProgressFile:
             self._stride *= 2
             trail = {name: values[::2] for name, values in trail.items()}
         self._news = True
-        rows = zip(*(metrics[name][:, -1] for name in TRAIL), strict=True)
-        latest = [dict(zip(TRAIL, map(_number, row), strict=True)) for row in rows]
-        self.state = self.state._replace(trail=trail, latest=latest)
+        rows = zip(*(metrics[name][:, -1] for name in names), strict=True)
+        latest = [dict(zip(names, map(_number, row), strict=True)) for row in rows]
+        self.state = self.state._replace(trail=trail, latest=latest, metric=metric)
 
     def warn(self, texts: Sequence[str]) -> None:
         """Note what goes wrong without an error."""
@@ -150,4 +160,4 @@ class ProgressFile:
 
 
 def _number(value: Any) -> float | None:
-    return round(float(value), 4) if np.isfinite(value) else None
+    return float(f"{value:.4g}") if np.isfinite(value) else None

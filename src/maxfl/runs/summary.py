@@ -38,6 +38,7 @@ def summarise(
             "stalled_from_round": int(stalled[c]) or None,
             "clients_without_requirement": int(lost[c]),
             "byzantine_clients": int(history.is_byzantine[c].sum()),
+            "metrics": [info._asdict() for info in history.metric_infos],
             **figures[c]["global"],
             "personal": figures[c].get("personal"),
         }
@@ -49,13 +50,13 @@ def _figures(history: History, group: Group, c: int, model: Whose) -> dict[str, 
     """Return final figures of a configuration for a group of clients, None if it has none."""
     if not (history.is_seen if group == "seen" else ~history.is_seen).any():
         return None
-    scores = history.scores(model)
+    scores, names = history.scores(model), [info.name for info in history.metric_infos]
     return {
-        "test_accuracy": number(history.accuracy(group, model)[c, -1]),
-        "solo_test_accuracy": number(history.solo_accuracy(group)[c]),
+        **{f"test_{n}": number(history.test_metric(group, model, n)[c, -1]) for n in names},
+        **{f"solo_test_{n}": number(history.solo_metric(group, n)[c]) for n in names},
         "gm_appeal": {r: number(history.gm_appeal(group, r, model)[c, -1]) for r in READINGS},
-        "preferred_accuracy": {
-            r: number(history.preferred_accuracy(group, r, model)[c, -1]) for r in READINGS
+        f"preferred_{history.metric.name}": {
+            r: number(history.preferred_metric(group, r, model)[c, -1]) for r in READINGS
         },
         "train_loss": number(history.mean(scores.train_loss, group)[c, -1]),
         "test_loss": number(history.mean(scores.test_loss, group)[c, -1]),

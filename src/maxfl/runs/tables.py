@@ -101,8 +101,8 @@ def history_table(history: History, indices: Sequence[int]) -> pa.Table:
     ``willing``, ``weight`` and the losses are those of the model after ``round`` rounds;
     ``sampled`` says whether the client was sampled in the last of these rounds, ``participated``
     whether it then did. For MaxFL, ``weight`` is q. The three ``satisfied_`` columns are the
-    readings of GM-Appeal. Where clients use personal or fine-tuned models, there are columns for
-    those.
+    readings of GM-Appeal. Of each metric of the model there is a column, ``test_accuracy`` and the
+    like. Where clients use personal or fine-tuned models, there are columns for those.
     """
     seen = history.evaluation
     shape = seen.train_loss.shape
@@ -112,7 +112,7 @@ def history_table(history: History, indices: Sequence[int]) -> pa.Table:
         "byzantine": np.broadcast_to(history.is_byzantine[:, None], shape),
         "train_loss": seen.train_loss,
         "test_loss": seen.test_loss,
-        "test_accuracy": seen.test_accuracy,
+        **_by_name(history, seen.test_metrics, "test_"),
         "satisfied_held_out": history.satisfied("held-out"),
         "satisfied_training": history.satisfied("training"),
         "satisfied_literal": history.satisfied("literal"),
@@ -126,7 +126,7 @@ def history_table(history: History, indices: Sequence[int]) -> pa.Table:
         columns |= {
             "personal_train_loss": personal.train_loss,
             "personal_test_loss": personal.test_loss,
-            "personal_test_accuracy": personal.test_accuracy,
+            **_by_name(history, personal.test_metrics, "personal_test_"),
             "personal_satisfied_held_out": history.satisfied("held-out", "personal"),
             "personal_satisfied_training": history.satisfied("training", "personal"),
             "personal_satisfied_literal": history.satisfied("literal", "personal"),
@@ -227,9 +227,15 @@ def clients_table(
         "test_requirement": history.thresholds.test,
         "solo_train_loss": history.solo.train_loss,
         "solo_test_loss": history.solo.test_loss,
-        "solo_test_accuracy": history.solo.test_accuracy,
+        **_by_name(history, history.solo.test_metrics, "solo_test_"),
     }
     return _table(columns)
+
+
+def _by_name(history: History, metrics: Sequence[Any], prefix: str) -> dict[str, Any]:
+    """Return columns of the model's metrics; a metric that is the loss has its column already."""
+    named = zip(history.metric_infos, metrics, strict=True)
+    return {f"{prefix}{info.name}": values for info, values in named if info.name != "loss"}
 
 
 def partition_table(federation: Federation) -> pa.Table:

@@ -10,7 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from maxfl.core.metrics import ACCURACY, MetricInfo
 from maxfl.report.legacy import how_to_finish, rename_settings
+from maxfl.report.measures import first_metric
 from maxfl.report.names import label_of
 from maxfl.runs.progress import PROGRESS, ProgressState, read_progress
 from maxfl.utils.errors import InputError
@@ -34,6 +36,7 @@ class Status(NamedTuple):
         rows: What was measured last: (label, metrics), of the seen clients.
         trail: Metrics over rounds of the run at work: means over its configurations.
         warnings: What goes wrong without an error.
+        metric: The model's first, which is among what was measured.
         how_to_finish: What to do if it stopped.
     """
 
@@ -48,6 +51,7 @@ class Status(NamedTuple):
     rows: list[tuple[str, dict[str, float | None]]]
     trail: dict[str, list[float | None]]
     warnings: list[str]
+    metric: MetricInfo = ACCURACY
     how_to_finish: str = ""
 
 
@@ -83,10 +87,21 @@ def _study(folder: Path) -> Status:
 def _run(folder: Path) -> Status:
     if (folder / SUMMARY).is_file():
         summary = read_json(folder / SUMMARY)
-        rows = [(_label(e["values"]), _final(e)) for e in summary["configurations"]]
-        rounds = float(summary["rounds"])
-        warnings = [w["text"] for e in summary["configurations"] for w in e.get("warnings", [])]
-        return Status("finished", rounds, rounds, 0.0, True, False, None, 0.0, rows, {}, warnings)
+        entries, rounds = summary["configurations"], float(summary["rounds"])
+        return Status(
+            "finished",
+            rounds,
+            rounds,
+            0.0,
+            True,
+            False,
+            None,
+            0.0,
+            [(_label(entry["values"]), _final(entry)) for entry in entries],
+            {},
+            [warning["text"] for entry in entries for warning in entry.get("warnings", [])],
+            first_metric(entries[0]),
+        )
     if not (folder / PROGRESS).is_file():
         return _waiting("the run has not begun, or stopped before its first sign of life")
     try:
@@ -110,6 +125,7 @@ def _run(folder: Path) -> Status:
         list(zip(labels, now.latest, strict=False)),
         now.trail,
         now.warnings,
+        now.metric,
     )
 
 
@@ -159,6 +175,7 @@ def _sweep(folder: Path, groups: int) -> Status:
         [row for status in statuses for row in status.rows],
         latest.trail,
         [text for status in statuses for text in status.warnings],
+        latest.metric,
     )
 
 
@@ -183,10 +200,10 @@ def _label(values: dict[str, Any]) -> str:
 
 
 def _final(entry: dict[str, Any]) -> dict[str, float | None]:
-    seen = entry["seen"]
+    seen, metric = entry["seen"], f"test_{first_metric(entry).name}"
     return {
         "gm_appeal": seen["gm_appeal"]["held-out"],
-        "test_accuracy": seen["test_accuracy"],
+        metric: seen[metric],
         "willing": seen["willing"],
     }
 

@@ -26,16 +26,17 @@ from numpy.typing import NDArray
 from maxfl.algorithms import maxfl
 from maxfl.core import appeal
 from maxfl.core.federation import Federation
-from maxfl.core.model import Model, mlp
+from maxfl.core.model import Model
 from maxfl.core.requirement import fixed
 from maxfl.data import partition
 from maxfl.data.assemble import assemble
 from maxfl.data.fashion_mnist import fashion_mnist_12k
-from maxfl.engine.evaluation import owners, sample_losses
+from maxfl.engine.evaluation import owners, score_samples
 from maxfl.engine.experiment import Training
-from maxfl.engine.minibatches import scale_inputs
+from maxfl.engine.minibatches import Task
 from maxfl.engine.simulation import Simulation
 from maxfl.engine.trainer import Progress
+from maxfl.models.mlp import mlp
 from maxfl.paper.theory.finding import Finding
 from maxfl.report.style import COLOURS, line_style
 from maxfl.utils.errors import InputError, check_count
@@ -60,10 +61,10 @@ def gradient_norm(federation: Federation, model: Model, rho: Array) -> Callable[
     """Return ‖∇F̃(w)‖² over all clients' training data, as a compiled function of w."""
     train = jax.tree.map(jnp.asarray, federation.train)
     owner, clients = owners(train), federation.clients
-    x, sizes = scale_inputs(federation.input_scaling, train.x), jnp.diff(train.offsets)
+    task, sizes = Task(model, federation.input_scaling, train), jnp.diff(train.offsets)
 
     def objective(params: Any) -> Array:
-        losses, _ = sample_losses(model, params, x, train.y)
+        losses = score_samples(task, params, train.x, train.y).loss
         per_client = jax.ops.segment_sum(losses, owner, clients) / sizes
         return appeal.objective(per_client, rho).mean()
 

@@ -32,6 +32,9 @@ function printed(value, digits) {  // halves to even, as the tables have them
   const scaled = value * 10 ** digits, low = Math.floor(scaled);
   return scaled - low === .5 ? ((low % 2 ? low + 1 : low) / 10 ** digits).toFixed(digits) : value.toFixed(digits);
 }
+function significant(value) {  // digits after the point that show three significant ones
+  return value === 0 || !isFinite(value) ? 3 : Math.max(0, 2 - Number(Math.abs(value).toExponential(2).split("e")[1]));
+}
 const theCase = () => D.cases[state.case];
 const signed = (value, digits) => (value < 0 ? "" : "+") + value.toFixed(digits);
 function ticks(low, high, count) {

@@ -1,11 +1,12 @@
 // ---- curves over rounds --------------------------------------------------------------------
-function curve(id, metric, percent) {
+function curve(id, metric, percent, digits) {
   const place = $(id);
   const found = theCase().curves.find((c) => c.metric === metric && c.clients === state.group);
   if (!found) { place.textContent = ""; make(place, "p", `These runs do not have it for ${state.group} clients.`, { class: "empty" }); return; }
   const last = Math.max(...found.lines.map((l) => l.rounds[l.rounds.length - 1]));
   const format = percent ? (v) => `${Math.round(v * 100)} %` : short;
-  const f = frame(place, { x: [0, last || 1], y: [0, 1], xLabel: "communication rounds", label: `${metric} over rounds`, format });
+  const [low, high] = found.range, clip = (v) => Math.min(high, Math.max(low, v));
+  const f = frame(place, { x: [0, last || 1], y: [low, high], xLabel: "communication rounds", label: `${metric} over rounds`, format });
   if (theCase().startRound) {
     draw(f.svg, "line", { x1: f.x(theCase().startRound), x2: f.x(theCase().startRound), y1: f.top, y2: f.height - f.bottom, stroke: "#56616e", "stroke-dasharray": "2 3" });
     const late = theCase().startRound > last / 2;
@@ -19,14 +20,13 @@ function curve(id, metric, percent) {
   for (const line of lines) {
     const points = line.rounds.map((r, e) => [r, line.mean[e], line.spread[e]]).filter((p) => p[1] !== null);
     if (line.values.length > 1) {
-      const clip = (v) => Math.min(1, Math.max(0, v));
       const up = points.map(([r, m, s]) => `${f.x(r)} ${f.y(clip(m + s))}`), down = points.map(([r, m, s]) => `${f.x(r)} ${f.y(clip(m - s))}`).reverse();
       draw(f.svg, "path", { d: `M${up.concat(down).join("L")}Z`, fill: colour(line.method), opacity: .14 });
     }
-    draw(f.svg, "path", { d: "M" + points.map(([r, m]) => `${f.x(r).toFixed(1)} ${f.y(m).toFixed(1)}`).join("L"), fill: "none",
+    draw(f.svg, "path", { d: "M" + points.map(([r, m]) => `${f.x(r).toFixed(1)} ${f.y(clip(m)).toFixed(1)}`).join("L"), fill: "none",
       stroke: colour(line.method), "stroke-width": 2.2, "stroke-dasharray": DASHES[line.method % 8], "stroke-linejoin": "round" });
     const every = Math.max(1, Math.floor(points.length / 6));
-    points.forEach(([r, m], e) => { if ((e + line.method) % every === 0) shape(f.svg, SHAPES[line.method % 8], f.x(r), f.y(m), 4, { fill: colour(line.method) }); });
+    points.forEach(([r, m], e) => { if ((e + line.method) % every === 0) shape(f.svg, SHAPES[line.method % 8], f.x(r), f.y(clip(m)), 4, { fill: colour(line.method) }); });
   }
   const every = [...new Set(lines.flatMap((l) => l.rounds))];
   const cursor = draw(f.svg, "line", { y1: f.top, y2: f.height - f.bottom, stroke: "#1c2530", "stroke-width": 1, visibility: "hidden" });
@@ -35,7 +35,7 @@ function curve(id, metric, percent) {
     box.textContent = `Round ${near}: ` + lines.map((l) => {
       const e = l.rounds.indexOf(near);
       if (e < 0 || l.mean[e] === null) return null;
-      const n = (v) => (percent ? printed(100 * v, 1) : printed(v, 2));
+      const n = (v) => printed(percent ? 100 * v : v, digits ?? significant(Math.max(Math.abs(l.mean[e]), l.spread[e])));
       return `${theCase().methods[l.method].name} ${n(l.mean[e])}${l.values.length > 1 ? " ± " + n(l.spread[e]) : ""}${percent ? " %" : ""}`;
     }).filter(Boolean).join("; ");
   };
@@ -60,5 +60,5 @@ function legend() {
 }
 function curves() {
   $("about-data").textContent = theCase().data;
-  legend(); curve("chart-appeal", "gm_appeal", false); curve("chart-accuracy", "test_accuracy", true);
+  legend(); curve("chart-appeal", "gm_appeal", false, 2); curve("chart-metric", D.metric.key, D.metric.percent, D.metric.digits);
 }

@@ -2,7 +2,7 @@
 const COLUMNS = [
   ["client", (r, k) => r.names[k], false], ["group", (r, k) => (r.seen[k] ? "seen" : "unseen"), false],
   ["training samples", (r, k) => r.samples[k], 0], ["flipped", (r, k) => (r.flipped.includes(k) ? "yes" : "no"), false], ["requirement", (r, k) => r.requirement[k], 3], ["held-out loss", (r, k) => r.loss[k], 3],
-  ["gap", (r, k) => r.gap[k], "+3"], ["test accuracy, %", (r, k) => r.accuracy[k], 1], ["solo accuracy, %", (r, k) => r.solo[k], 1],
+  ["gap", (r, k) => r.gap[k], "+3"], [D.metric.heading, (r, k) => r.metric[k], D.metric.digits], [D.metric.solo, (r, k) => r.solo[k], D.metric.digits],
   ["satisfied", (r, k, o) => (r.byzantine.includes(k) ? "Byzantine" : flag(o, k, o.E - 1, SATISFIED) ? "yes" : "no"), false],
   ["willing", (r, k, o) => (flag(o, k, o.E - 1, WILLING) ? "yes" : "no"), false],
   ["sampled", (r, k) => r.sampled[k], 0], ["participated", (r, k) => r.participated[k], 0],
@@ -34,7 +34,7 @@ function everyone() {
     const tr = make(body, "tr", null, { "data-client": k });
     for (const [, get, digits] of COLUMNS) {
       const v = get(run, k, trace);
-      const text = v === null ? "n/a" : digits === false || digits === 0 ? v : digits === "+3" ? signed(v, 3) : v.toFixed(digits);
+      const text = v === null ? "n/a" : digits === false || digits === 0 ? v : digits === "+3" ? signed(v, 3) : v.toFixed(digits ?? significant(v));
       make(tr, "td", text, digits === false ? {} : { class: "number" });
     }
     tr.addEventListener("click", () => choose(k));
@@ -92,9 +92,9 @@ function partition() {
   const place = $("partition-result"), run = state.run; place.textContent = "";
   if (!run.counts) { make(place, "p", "The folder does not say who has which labels.", { class: "empty" }); return; }
   const order = orderOf(run), L = run.labels.length, K = run.names.length, named = L <= 30;
-  make(place, "p", "Share of each label in every client's samples; clients in the order chosen above. Darker is more." +
+  make(place, "p", (L > 1 ? "Share of each label in every client's samples; clients in the order chosen above. Darker is more." : "Training samples of every client; labels that are no classes are not shown.") +
     (run.flipped.length ? " A triangle marks clients whose labels contradict the others'." : ""), { class: "hint" });
-  const width = Math.max(280, place.clientWidth || 900), left = named ? Math.min(110, 14 + 7 * Math.max(...run.labels.map((l) => l.length))) : 34, row = named ? 20 : Math.max(3, 240 / L), marked = run.flipped.length ? 18 : 0, labelsTop = 56 + marked, flipped = new Set(run.flipped);
+  const width = Math.max(280, place.clientWidth || 900), left = named ? Math.max(56, Math.min(110, 14 + 7 * Math.max(...run.labels.map((l) => l.length)))) : 56, row = named ? 20 : Math.max(3, 240 / L), marked = run.flipped.length ? 18 : 0, labelsTop = 56 + marked, flipped = new Set(run.flipped);
   const svg = draw(place, "svg", { viewBox: `0 0 ${width} ${labelsTop + L * row + 34}`, role: "img", "aria-label": "labels of every client" });
   const w = (width - left) / K, most = Math.max(...run.samples);
   order.forEach((k, i) => {

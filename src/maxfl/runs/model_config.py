@@ -1,0 +1,149 @@
+"""The settings of a model: the table ``[model]``, whose ``name`` says which others there are."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, PositiveFloat, PositiveInt, Tag
+
+from maxfl.core.model import Precision
+from maxfl.models.convolution import Padding
+from maxfl.runs.section import Fraction, Section
+
+Widths = Annotated[tuple[PositiveInt, ...], Field(strict=False)]
+SomeWidths = Annotated[tuple[PositiveInt, ...], Field(strict=False, min_length=1)]
+LossName = Literal[
+    "auto",
+    "cross-entropy",
+    "multi-label",
+    "squared-error",
+    "absolute-error",
+    "huber",
+    "next-token",
+]
+
+
+class ModelSettings(Section):
+    """What all models have."""
+
+    name: str
+    loss: LossName = Field(
+        "auto",
+        description="what it is trained on; auto: cross-entropy of classes, next-token of "
+        "sequences of integers, squared-error of floats",
+    )
+    huber_delta: PositiveFloat = Field(
+        1.0, description="for huber: the error from which on the loss is linear"
+    )
+    padding: int = Field(
+        0, description="for next-token: the token that fills sequences up and counts nothing"
+    )
+    precision: Precision = Field(
+        "platform",
+        description="precision of its matrix multiplications: JAX's default (TF32 on GPUs), in "
+        "full, or bfloat16",
+    )
+
+
+class MlpConfig(ModelSettings):
+    """A multi-layer perceptron."""
+
+    name: Literal["mlp"] = "mlp"
+    hidden: Widths = Field((64, 30), description="units of the hidden layers")
+    dropout: Fraction = Field(0.5, description="dropout after the first hidden layer, in training")
+
+
+class LogisticConfig(ModelSettings):
+    """One dense layer."""
+
+    name: Literal["logistic"] = "logistic"
+
+
+class CnnConfig(ModelSettings):
+    """LEAF's convolutional network for FEMNIST."""
+
+    name: Literal["cnn"] = "cnn"
+    channels: SomeWidths = Field(
+        (32, 64), description="channels of the convolutions, each pooled 2 × 2"
+    )
+    kernel: PositiveInt = Field(5, description="side of the convolutions' windows")
+    conv_padding: Padding = Field(
+        "same", description="whether zeros around an image keep its size in convolutions"
+    )
+    hidden: Widths = Field((2048,), description="units of the dense hidden layers")
+    dropout: Fraction = Field(0.0, description="dropout after the first dense layer, in training")
+
+
+class ResnetConfig(ModelSettings):
+    """A residual network with group normalisation."""
+
+    name: Literal["resnet"] = "resnet"
+    blocks: PositiveInt = Field(
+        3, description="blocks of each of the three stages; 6 · blocks + 2 layers"
+    )
+    width: PositiveInt = Field(
+        16, description="channels of the first stage; twice and four times as many follow"
+    )
+    groups: PositiveInt = Field(
+        8, description="groups of channels normalised together, a divisor of the width"
+    )
+
+
+class LstmConfig(ModelSettings):
+    """LEAF's recurrent network for Shakespeare."""
+
+    name: Literal["lstm"] = "lstm"
+    vocabulary: PositiveInt | None = Field(
+        None, description="number of tokens; by default the largest of the data plus one"
+    )
+    embedding: PositiveInt = Field(8, description="numbers that a token becomes")
+    hidden: SomeWidths = Field((256, 256), description="units of the recurrent layers")
+    dropout: Fraction = Field(0.0, description="dropout after each recurrent layer, in training")
+
+
+class TransformerConfig(ModelSettings):
+    """A small causal transformer."""
+
+    name: Literal["transformer"] = "transformer"
+    vocabulary: PositiveInt | None = Field(
+        None, description="number of tokens; by default the largest of the data plus one"
+    )
+    width: PositiveInt = Field(128, description="numbers that a token becomes")
+    depth: PositiveInt = Field(2, description="number of blocks")
+    heads: PositiveInt = Field(4, description="heads of attention, a divisor of the width")
+    dropout: Fraction = Field(
+        0.1, description="dropout of the embedding and of what each part adds, in training"
+    )
+
+
+DEFAULT_MODEL = "mlp"
+MODEL_CONFIGS: dict[str, type[ModelSettings]] = {
+    "mlp": MlpConfig,
+    "logistic": LogisticConfig,
+    "cnn": CnnConfig,
+    "resnet": ResnetConfig,
+    "lstm": LstmConfig,
+    "transformer": TransformerConfig,
+}
+
+
+def _name_of(table: Any) -> str:
+    """Return the name in a table, or the default."""
+    given = table.get("name", DEFAULT_MODEL) if isinstance(table, dict) else DEFAULT_MODEL
+    return str(getattr(table, "name", given))[:60]
+
+
+ModelConfig = Annotated[
+    Annotated[MlpConfig, Tag("mlp")]
+    | Annotated[LogisticConfig, Tag("logistic")]
+    | Annotated[CnnConfig, Tag("cnn")]
+    | Annotated[ResnetConfig, Tag("resnet")]
+    | Annotated[LstmConfig, Tag("lstm")]
+    | Annotated[TransformerConfig, Tag("transformer")],
+    Discriminator(_name_of),
+]
+"""The table ``[model]``; which one it is, its name says."""
+
+
+def own_settings(config: ModelSettings) -> dict[str, Any]:
+    """Return the settings that only this model has, by its factory's names."""
+    own = type(config).model_fields.keys() - ModelSettings.model_fields.keys()
+    return {key: getattr(config, key) for key in own}
