@@ -27,6 +27,7 @@ pytestmark = [pytest.mark.extras, pytest.mark.usefixtures("flower_identity")]
         (lambda: MaxFL(aggregator="median"), "aggregator = 'median': expected one of maxfl.agg"),
         (lambda: MaxFL(privacy={"clip": 1.0}), "expected a maxfl.flower.Privacy"),
         (lambda: MaxFL(fraction_train=2.0), "fraction_train"),
+        (lambda: MaxFL(metric="mae"), "metric = 'mae': expected maxfl.metrics.MetricInfo"),
     ],
 )
 def test_bad_settings_are_told(make, words):
@@ -61,6 +62,7 @@ def test_settings_that_protect_nothing_are_refused(options, words):
         ("robust", "aggregator"),
         ("observe", "observe_only"),
         ("reveal", "collect_losses"),
+        ("accuracy_key", "metric_key"),
     ],
 )
 def test_a_renamed_argument_is_refused_with_its_new_name(old, new):

@@ -39,3 +39,55 @@ def test_the_same_model_as_the_simulation(small, start):
     assert [c.participated for c in strategy.counts.values()] == participated.tolist()
     if start is not None:
         assert participated.min() < seen, "somebody declined, or this shows nothing"
+
+
+@pytest.mark.parametrize("keep_local", [False, True])
+def test_state_schedules_and_optimizers_are_those_of_the_simulation(small, keep_local):
+    """A BatchNorm whose statistics are averaged at rate 1, or stay on the nodes."""
+    import maxfl
+    from maxfl.flower.jax_client import Local, client_app, initial_arrays
+    from maxfl.utils.files import to_named
+    from support import batch_norm
+
+    model = maxfl.Model(
+        lambda key: batch_norm.init(key, 4, 3), batch_norm.apply, keep_local=keep_local
+    )
+    seen = int(small.is_seen.sum())
+    training = maxfl.Training(rounds=3, cohort=seen, local_steps=3, batch_size=4, server_lr=0.5)
+    steps = {
+        "local_optimizer": maxfl.local_optimizers.momentum(0.5, weight_decay=0.1),
+        "local_schedule": maxfl.schedules.cosine(0.1, rounds=3),
+    }
+    history = maxfl.simulate(
+        small, model, maxfl.maxfl(), training, seed=3, requirement=maxfl.solo(steps=10), **steps
+    )
+    nodes = Nodes(*[client_app(Local(small, model, training, 3, **steps), solo_steps=10)] * seen)
+    for client, context in enumerate(nodes.contexts.values()):
+        context.node_config["partition-id"] = client
+    strategy = MaxFL(server_lr=0.5)
+    began = {n: a.numpy() for n, a in initial_arrays(model, 3).items()}
+    results = train(strategy, nodes, rounds=3, start=began)
+    for name, w in to_named(history.params).items():
+        np.testing.assert_allclose(results[-1][0][name], w[0], atol=1e-5, err_msg=name)
+    moved = (results[-1][0]["state.mean"] != began["state.mean"]).any()
+    assert moved != keep_local
+
+
+def test_patterns_that_match_nothing_are_refused():
+    import maxfl
+
+    with pytest.raises(maxfl.InputError, match=r"running_\*.*are called"):
+        train(MaxFL(state_arrays=["*.running_*"]), Nodes(), rounds=1, start={"w": np.zeros(2)})
+
+
+def test_only_what_is_trained_travels():
+    import jax
+
+    import maxfl
+    from maxfl.flower.jax_client import initial_arrays
+
+    base = maxfl.mlp(4, (5,), 3)
+    adapted = maxfl.lora(base, 2, params=base.init(jax.random.key(0)))
+    sent = initial_arrays(adapted, 3)
+    assert sum(array.numpy().size for array in sent.values()) == 2 * (4 + 5) + 2 * (5 + 3)
+    assert all(name.endswith((".A", ".B")) for name in sent)

@@ -10,12 +10,14 @@ pytest.importorskip("flwr", reason="Flower not installed")
 from flwr.app import Context, Error, Message, RecordDict
 from safetensors.numpy import load_file
 
+from maxfl.core.metrics import ACCURACY, MetricInfo
 from maxfl.flower import MaxFL
 from maxfl.flower.results import metric_series
 from maxfl.report.model_card import cards
 from maxfl.report.source import read
 from maxfl.report.traces import read_trace
 from maxfl.report.write import write_report
+from maxfl.utils.errors import InputError
 from support.flower_nodes import START, Nodes, arrays, make_app
 from support.flower_runs import distance, distance_of, federation, run, stopped
 
@@ -91,7 +93,7 @@ def test_what_went_wrong_is_in_the_summary(tmp_path):
 def test_without_evaluation_figures_are_of_the_model_before(tmp_path):
     strategy = MaxFL(folder=tmp_path / "run", fraction_evaluate=0.0)
     strategy.start(federation(), arrays(START), num_rounds=3)
-    when, values = metric_series(strategy.rounds)["gm_appeal"]
+    when, values = metric_series(strategy.rounds, ACCURACY)["gm_appeal"]
     assert when == [0, 1, 2]
     assert values[0] == pytest.approx(2 / 3)  # |w − 0| < 5 and |w − 1| < 3, not |w − 9| < 1
     (entry,) = json.loads((tmp_path / "run" / "summary.json").read_text())["configurations"]
@@ -155,3 +157,18 @@ def test_a_report_of_a_folder_of_version_0_1(tmp_path):
     (before,), (now,) = read([folder]).configurations, source.configurations
     assert before.settings == now.settings
     assert cards(read([folder])) == page
+
+
+def test_a_federation_with_a_metric_of_its_own(tmp_path):
+    mae = MetricInfo("mae", higher_is_better=False)
+    nodes = federation(test_mae=31.25)
+    run(tmp_path / "run", nodes, rounds=2, collect_losses=True, metric=mae, metric_key="test-mae")
+    (entry,) = json.loads((tmp_path / "run" / "summary.json").read_text())["configurations"]
+    assert entry["seen"]["test_mae"] == 31.25
+    assert ", mae 31.2;" in (tmp_path / "run" / "rounds.log").read_text()
+    assert (read_trace(read([tmp_path / "run"]).configurations[0]).metric == 31.25).all()
+    card = (tmp_path / "run" / "model-card.md").read_text()
+    assert "with a test mae (lower is better) of 31.2 on average" in card
+    assert "accuracy" not in card
+    with pytest.raises(InputError, match=r"flower\.metric"):
+        run(tmp_path / "run", nodes, rounds=2, collect_losses=True, resume=True)

@@ -1,11 +1,13 @@
 """What an operator chose for a federation: checked, and as plain data."""
 
 from collections.abc import Iterable
+from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from maxfl.algorithms import fedavg, maxfl
 from maxfl.core.aggregators import AggregationRule, Aggregator
 from maxfl.core.algorithm import Algorithm
+from maxfl.core.metrics import ACCURACY, MetricInfo
 from maxfl.flower.privacy import Privacy, validate_privacy
 from maxfl.utils.errors import InputError, check_number
 
@@ -16,8 +18,13 @@ RENAMED = {
     "robust": "aggregator",
     "observe": "observe_only",
     "reveal": "collect_losses",
+    "accuracy_key": "metric_key",
 }
-"""Arguments of version 0.1, and what they are called now."""
+"""Arguments of earlier versions, and what they are called now."""
+
+
+OUR_STATE = ("state.*",)
+"""Arrays that are state unless an operator says otherwise: those of ``maxfl.Variables``."""
 
 
 class StrategyConfig(NamedTuple):
@@ -34,6 +41,14 @@ class StrategyConfig(NamedTuple):
     observe_only: bool
     collect_losses: bool
     privacy: Privacy | None
+    metric: MetricInfo = ACCURACY
+    state_arrays: tuple[str, ...] | None = None
+
+    def rate_of(self, name: str) -> float:
+        """Return η_g of an array; state of the model, which no gradient trains, is averaged."""
+        patterns = OUR_STATE if self.state_arrays is None else self.state_arrays
+        is_state = any(fnmatchcase(name, pattern) for pattern in patterns)
+        return 1.0 if is_state else self.server_lr
 
     @property
     def algorithm(self) -> Algorithm:
@@ -57,10 +72,21 @@ class StrategyConfig(NamedTuple):
 
 
 def refuse_renamed(arguments: Iterable[str]) -> None:
-    """Refuse arguments of version 0.1 with their new names."""
+    """Refuse arguments of earlier versions with their new names."""
     if old := [name for name in arguments if name in RENAMED]:
         new = "; ".join(f"{name}= is called {RENAMED[name]}= now" for name in old)
         raise InputError(f"maxfl.flower.MaxFL: {new}")
+
+
+def check_state_arrays(config: StrategyConfig, names: Iterable[str]) -> None:
+    """Refuse patterns for state that no array of the model matches."""
+    known = list(names)
+    for pattern in config.state_arrays or ():
+        if not any(fnmatchcase(name, pattern) for name in known):
+            raise InputError(
+                f"state_arrays has {pattern!r}, but the model's arrays are called "
+                f"{', '.join(known[:8])}{', ...' if len(known) > 8 else ''}"
+            )
 
 
 def validate(config: StrategyConfig, fraction_evaluate: float) -> None:
@@ -72,6 +98,11 @@ def validate(config: StrategyConfig, fraction_evaluate: float) -> None:
         )
     if config.privacy is not None and not isinstance(config.privacy, Privacy):
         raise InputError(f"privacy = {config.privacy!r}: expected a maxfl.flower.Privacy")
+    if not isinstance(config.metric, MetricInfo) or not config.metric.name.isidentifier():
+        raise InputError(
+            f'metric = {config.metric!r}: expected maxfl.metrics.MetricInfo("mae", '
+            f"higher_is_better=False), say; its name becomes a column: letters, digits and _"
+        )
     maxfl(config.temperature, config.epsilon)  # checks both
     check_number("server_lr", config.server_lr, above=0)
     check_number("min_participants", config.min_participants, least=0, whole=True)
@@ -127,9 +158,15 @@ def describe(
             "aggregator": aggregator.rule.value,
             "clips": aggregator.clips,
             **_floats(aggregator.hparams),
+            **({"state_arrays": list(config.state_arrays)} if config.state_arrays else {}),
         },
         "privacy": None if config.privacy is None else config.privacy._asdict(),
-        "flower": {"fraction_train": fraction_train, "collect_losses": config.collect_losses},
+        "flower": {
+            "fraction_train": fraction_train,
+            "collect_losses": config.collect_losses,
+            # Accuracy goes without saying, so that older folders stay the same experiments.
+            **({} if config.metric == ACCURACY else {"metric": config.metric._asdict()}),
+        },
     }
 
 

@@ -13,9 +13,9 @@ from maxfl.flower.round_log import ClientEvaluation, Event, RoundEvaluation
 
 
 class MetricNames(NamedTuple):
-    """What the clients' apps call their test accuracy, and the number of their samples."""
+    """What the clients' apps call the metric that is collected, and the number of their samples."""
 
-    accuracy: str
+    metric: str
     examples: str
 
 
@@ -91,7 +91,7 @@ def _read_evaluation(reply: Message, names: MetricNames) -> ClientEvaluation | s
         client_id=-1 if math.isnan(client_id) else int(client_id),
         satisfied=bool(metrics[keys.SATISFIED]),
         held_out=bool(metrics.get(keys.HELD_OUT, 0)),
-        accuracy=_number(metrics, names.accuracy),
+        metric=_metric(metrics, names.metric),
         examples=_number(metrics, names.examples),
         loss=_number(metrics, keys.LOSS),
         requirement=_number(metrics, keys.REQUIREMENT),
@@ -111,6 +111,11 @@ def _wrong_metrics(metrics: MetricRecord, names: MetricNames) -> str:
     return f"{', '.join(bad[:3])} is not finite" if bad else ""
 
 
+def _metric(metrics: MetricRecord, name: str) -> float:
+    """Return the metric, which ``maxfl.flower.jax_client`` calls ``test-accuracy`` and the like."""
+    return _number(metrics, name if name in metrics else f"test-{name}")
+
+
 def _number(metrics: MetricRecord, key: str) -> float:
     value = metrics.get(key)
     return float(value) if isinstance(value, int | float) else math.nan
@@ -119,14 +124,14 @@ def _number(metrics: MetricRecord, key: str) -> float:
 def summarise_round(evaluations: list[ClientEvaluation]) -> RoundEvaluation | None:
     """Put all clients' evaluations into one, None without any.
 
-    Accuracy is a mean over clients, as in simulations.
+    The metric is a mean over clients, as in simulations.
     """
     if not evaluations:
         return None
-    known = [client.accuracy for client in evaluations if not math.isnan(client.accuracy)]
+    known = [client.metric for client in evaluations if not math.isnan(client.metric)]
     return RoundEvaluation(
         responded=len(evaluations),
         satisfied=sum(client.satisfied for client in evaluations),
         held_out=2 * sum(client.held_out for client in evaluations) > len(evaluations),
-        accuracy=sum(known) / len(known) if known else math.nan,
+        metric=sum(known) / len(known) if known else math.nan,
     )

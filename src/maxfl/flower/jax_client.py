@@ -15,8 +15,10 @@ from jax import Array as JaxArray
 
 from maxfl.core.algorithm import descend
 from maxfl.core.federation import Federation, InputScaling, Samples
+from maxfl.core.local_optimizers import LocalOptimizer
 from maxfl.core.model import Model, Params
 from maxfl.core.prng import Purpose, key
+from maxfl.core.schedules import Schedule, ScheduleKind, scheduled
 from maxfl.engine.evaluation import Score, client_score
 from maxfl.engine.experiment import Training
 from maxfl.engine.layout import choose_eval_batch
@@ -25,6 +27,9 @@ from maxfl.flower import keys
 from maxfl.flower.appeal_mod import appeal_mod
 from maxfl.utils.errors import InputError
 from maxfl.utils.files import from_named, to_named
+
+MODEL_STATE = "maxfl.model-state"
+"""Where a node keeps the state of a model that leaves it there."""
 
 
 class Local(NamedTuple):
@@ -35,38 +40,54 @@ class Local(NamedTuple):
         model: What they train.
         training: How; its rounds are the server's business.
         seed: Of the run.
+        local_optimizer: What takes local steps.
+        local_schedule: η_l over the rounds.
     """
 
     federation: Federation
     model: Model
     training: Training
     seed: int
+    local_optimizer: LocalOptimizer = LocalOptimizer()
+    local_schedule: Schedule = Schedule()
 
     def train(self, params: Params, round_: int, client: int) -> Params:
         """Train the client's model for τ steps in a round, counted from 0."""
         draws = key(self.seed, Purpose.TRAINING, round_, client)
         steps: Any = self.training.local_steps
-        return self._descend(params, draws, client, int(steps))
+        schedule = self.local_schedule
+        rate = scheduled(schedule, schedule.hparams, self.training.local_lr, round_)
+        return self._descend(params, draws, client, int(steps), rate)
 
     def solo(self, steps: int, client: int) -> Params:
         """Train the model that the client would have alone."""
         params = self.model.init(key(self.seed, Purpose.SOLO_INIT, client=client))
         draws = key(self.seed, Purpose.SOLO_TRAINING, client=client)
-        return self._descend(params, draws, client, steps)
+        return self._descend(params, draws, client, steps, self.training.local_lr)
 
     def score(self, params: Params, client: int, *, held_out: bool = False) -> Score:
         """Measure a model on the client's training data, or on those it holds out."""
         samples = self.federation.test if held_out else self.federation.train
         chunk_size = choose_eval_batch(np.diff(samples.offsets), jax.devices()).client
-        data = _Data(self.federation.input_scaling, samples)
+        data = self._data(samples)
         return _score(self.model, chunk_size, data, client, params)
 
-    def _descend(self, params: Params, draws: JaxArray, client: int, steps: int) -> Params:
-        training = self.training
-        data = _Data(self.federation.input_scaling, self.federation.train)
-        return _descend(
-            self.model, training.batch_size, steps, data, client, draws, training.local_lr, params
+    def _descend(
+        self, params: Params, draws: JaxArray, client: int, steps: int, rate: Any
+    ) -> Params:
+        optimizer = self.local_optimizer
+        fixed = _Fixed(
+            self.model,
+            int(np.max(self.training.batch_size)),
+            steps,
+            optimizer._replace(hparams=None),
         )
+        data = self._data(self.federation.train)
+        return _descend(fixed, data, client, draws, rate, optimizer.hparams, params)
+
+    def _data(self, samples: Samples) -> "_Data":
+        frozen = () if self.model.frozen is None else self.model.frozen
+        return _Data(self.federation.input_scaling, samples, frozen)
 
 
 class _Data(NamedTuple):
@@ -74,22 +95,26 @@ class _Data(NamedTuple):
 
     input_scaling: InputScaling
     samples: Samples
+    frozen: Any
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2))
+class _Fixed(NamedTuple):
+    """What is compiled into local training."""
+
+    model: Model
+    batch_size: int
+    steps: int
+    optimizer: LocalOptimizer
+
+
+@partial(jax.jit, static_argnums=0)
 def _descend(
-    model: Model,
-    batch_size: int,
-    steps: int,
-    data: _Data,
-    client: Any,
-    draws: Any,
-    local_lr: Any,
-    params: Params,
+    fixed: _Fixed, data: _Data, client: Any, draws: Any, rate: Any, hparams: Any, params: Params
 ) -> Params:
-    minibatches = Minibatches(client, draws, batch_size)
-    gradient = partial(batch_gradient, Task(model, *data), minibatches)
-    return descend(params, gradient, steps, local_lr)
+    minibatches = Minibatches(client, draws, fixed.batch_size)
+    gradient = partial(batch_gradient, Task(fixed.model, *data), minibatches)
+    optimizer = fixed.optimizer._replace(hparams=hparams)
+    return descend(params, gradient, fixed.steps, rate, optimizer)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -108,13 +133,22 @@ def client_app(local: Local, solo_steps: int = 100) -> ClientApp:
     ρ_k is the loss of a model that the client trains alone for ``solo_steps`` steps.
     """
     like = local.model.init(key(0, Purpose.INIT))
+    schedule = local.local_schedule
+    if schedule.kind is not ScheduleKind.CONSTANT and schedule.hparams.rounds is None:
+        raise InputError(
+            f"local_schedule = {schedule.kind}: a client does not know how many rounds the server "
+            f"plans; say over how many the rate falls, maxfl.schedules.{schedule.kind}(rounds=50)"
+        )
 
-    def params_of(message: Message) -> Params:
+    def sent(message: Message) -> Params:
         (arrays,) = message.content.array_records.values()
-        return from_named({name: array.numpy() for name, array in arrays.items()}, like)
+        return _params(arrays, like)
+
+    def params_of(message: Message, context: Context) -> Params:
+        return _recall(local.model, context, sent(message))
 
     def loss(message: Message, context: Context) -> float:
-        return float(local.score(params_of(message), _client(context)).loss)
+        return float(local.score(params_of(message, context), _client(context)).loss)
 
     def requirement(message: Message, context: Context) -> float:  # noqa: ARG001
         client = _client(context)
@@ -127,7 +161,12 @@ def client_app(local: Local, solo_steps: int = 100) -> ClientApp:
         client = _client(context)
         (config,) = message.content.config_records.values()
         round_ = int(config["server-round"]) - 1  # type: ignore[arg-type]
-        trained = local.train(params_of(message), round_, client)
+        trained = local.train(params_of(message, context), round_, client)
+        if (
+            local.model.keep_local
+        ):  # the server gets back the state that it sent: it changes nothing
+            context.state[MODEL_STATE] = _record(trained.state)
+            trained = trained._replace(state=sent(message).state)
         size = int(local.federation.train_sizes[client])
         metrics = MetricRecord({"num-examples": size})
         content = RecordDict({"arrays": _record(trained), "metrics": metrics})
@@ -136,15 +175,30 @@ def client_app(local: Local, solo_steps: int = 100) -> ClientApp:
     @app.evaluate()
     def evaluate(message: Message, context: Context) -> Message:
         client = _client(context)
-        score = local.score(params_of(message), client, held_out=True)
+        score = local.score(params_of(message, context), client, held_out=True)
         metrics = MetricRecord({
             "num-examples": int(local.federation.test_sizes[client]),
             "test-loss": float(score.loss),
-            "test-accuracy": float(score.accuracy),
+            **{
+                f"test-{info.name}": float(value)
+                for info, value in zip(local.model.metric_infos, score.metrics, strict=True)
+            },
         })  # fmt: skip
         return Message(RecordDict({"metrics": metrics}), reply_to=message)
 
     return app
+
+
+def _recall(model: Model, context: Context, params: Params) -> Params:
+    """Return the model with the state that this node keeps, if it keeps any."""
+    if not model.keep_local or MODEL_STATE not in context.state:
+        return params
+    arrays: ArrayRecord = context.state[MODEL_STATE]  # type: ignore[assignment]
+    return params._replace(state=_params(arrays, params.state))
+
+
+def _params(arrays: ArrayRecord, like: Params) -> Params:
+    return from_named({name: array.numpy() for name, array in arrays.items()}, like)
 
 
 def _record(params: Params) -> ArrayRecord:

@@ -9,6 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from maxfl.core import appeal
+from maxfl.core.metrics import MetricInfo
 from maxfl.core.requirement import Solo, Thresholds
 from maxfl.engine.history import History
 from maxfl.engine.state import CohortRecord, Evaluation
@@ -42,7 +43,7 @@ class MetricSeries(NamedTuple):
     values: list[float]
 
 
-def metric_series(rounds: Sequence[Round]) -> dict[str, MetricSeries]:
+def metric_series(rounds: Sequence[Round], metric: MetricInfo) -> dict[str, MetricSeries]:
     """Return every metric by name.
 
     Clients say what they think of the model that comes in; so without evaluation, GM-Appeal after
@@ -57,7 +58,8 @@ def metric_series(rounds: Sequence[Round]) -> dict[str, MetricSeries]:
     if evaluated:
         after = [done for done, _ in evaluated]
         series["gm_appeal"] = MetricSeries(after, [found.gm_appeal for _, found in evaluated])
-        series["test_accuracy"] = MetricSeries(after, [found.accuracy for _, found in evaluated])
+        measured = [found.metric for _, found in evaluated]
+        series[f"test_{metric.name}"] = MetricSeries(after, measured)
     else:
         series["gm_appeal"] = appeal_before
     willing = [1 - c.declined / c.responded if c.responded else math.nan for c in counts]
@@ -67,12 +69,12 @@ def metric_series(rounds: Sequence[Round]) -> dict[str, MetricSeries]:
     return series
 
 
-def metrics_table(rounds: Sequence[Round]) -> pa.Table:
+def metrics_table(rounds: Sequence[Round], metric: MetricInfo) -> pa.Table:
     """Return the metrics in the form of a simulation's metrics.parquet."""
     rows = [
         {"configuration": 0, "seed": 0, "round": done, "clients": "seen", "model": "global",
-         "metric": metric, "value": value}
-        for metric, series in metric_series(rounds).items()
+         "metric": name, "value": value}
+        for name, series in metric_series(rounds, metric).items()
         for done, value in zip(series.rounds, series.values, strict=True)
     ]  # fmt: skip
     kinds = [("configuration", pa.int32()), ("seed", pa.int64()), ("round", pa.int32()),
@@ -81,11 +83,11 @@ def metrics_table(rounds: Sequence[Round]) -> pa.Table:
     return pa.Table.from_pylist(rows, pa.schema(kinds))
 
 
-def summary_entry(rounds: Sequence[Round], title: str) -> dict[str, Any]:
+def summary_entry(rounds: Sequence[Round], title: str, metric: MetricInfo) -> dict[str, Any]:
     """Return the figures of the final model, and what happened on the way."""
     last = {
         name: number(series.values[-1]) if series.values else None
-        for name, series in metric_series(rounds).items()
+        for name, series in metric_series(rounds, metric).items()
     }
     unknown = {"held-out": None, "training": None, "literal": None}
     reading = "held-out" if _is_held_out(rounds) else "training"
@@ -98,8 +100,9 @@ def summary_entry(rounds: Sequence[Round], title: str) -> dict[str, Any]:
         "stalled_from_round": _stalled_from(rounds),
         "clients_without_requirement": 0,
         "byzantine_clients": 0,
+        "metrics": [metric._asdict()],
         "seen": {
-            "test_accuracy": last.get("test_accuracy"),
+            f"test_{metric.name}": last.get(f"test_{metric.name}"),
             "gm_appeal": unknown | {reading: last["gm_appeal"]},
             "willing": last["willing"],
         },
@@ -161,7 +164,7 @@ def _notes(rounds: Sequence[Round]) -> list[str]:
 
 
 def build_history(
-    rounds: Sequence[Round], temperature: float, may_decline: bool
+    rounds: Sequence[Round], temperature: float, may_decline: bool, metric: MetricInfo
 ) -> tuple[History, Clients] | None:
     """Return a history client by client, as a simulation's; None without collected losses."""
     evaluated = [entry for entry in rounds if entry.client_evaluations]
@@ -178,15 +181,16 @@ def build_history(
         evaluation=Evaluation(
             train_loss=scores.loss[None],
             test_loss=scores.test_loss[None],
-            test_accuracy=scores.accuracy[None],
+            test_metrics=(scores.metric[None],),
             willing=(satisfied | (not may_decline))[None],  # type: ignore[arg-type]
             weight=weight[None],  # type: ignore[arg-type]
         ),
         cohorts=_cohorts(rounds, clients.slots),
-        solo=Solo(unknown, unknown, unknown),
+        solo=Solo(unknown, unknown, (unknown,)),
         thresholds=Thresholds(scores.requirement[-1:], scores.test_requirement[-1:]),
         is_byzantine=np.zeros((1, count), bool),
         params=(),
+        metric_infos=(metric,),
     )
     return history, clients
 
@@ -198,7 +202,7 @@ class _Scores(NamedTuple):
     requirement: Any
     test_loss: Any
     test_requirement: Any
-    accuracy: Any
+    metric: Any
 
 
 def _scores(evaluated: Sequence[Round], clients: Clients) -> _Scores:
@@ -210,7 +214,7 @@ def _scores(evaluated: Sequence[Round], clients: Clients) -> _Scores:
             # Until it says something else, a client counts with what it said last.
             scores.loss[e:, k] = client.loss
             scores.requirement[e:, k] = client.requirement
-            scores.accuracy[e:, k] = client.accuracy
+            scores.metric[e:, k] = client.metric
             scores.test_loss[e:, k] = client.test_loss if client.held_out else client.loss
             scores.test_requirement[e:, k] = (
                 client.test_requirement if client.held_out else client.requirement

@@ -3,7 +3,9 @@
 import math
 from typing import Any, NamedTuple
 
+from maxfl.core.metrics import ACCURACY, MetricInfo
 from maxfl.flower.sums import Counts
+from maxfl.report.measures import measure_of, words_of
 
 MAX_REASON_LENGTH = 300
 
@@ -43,7 +45,7 @@ class ClientEvaluation(NamedTuple):
         client_id: Number of the client in its node's config ("partition-id"), else -1.
         satisfied: Whether its requirement is met.
         held_out: Whether that is about held-out data.
-        accuracy: As its app measures it.
+        metric: The one that is collected, as its app measures it.
         examples: Samples that it measured on.
         loss: F_k(w).
         requirement: ρ_k.
@@ -55,7 +57,7 @@ class ClientEvaluation(NamedTuple):
     client_id: int
     satisfied: bool
     held_out: bool
-    accuracy: float
+    metric: float
     examples: float
     loss: float
     requirement: float
@@ -70,13 +72,13 @@ class RoundEvaluation(NamedTuple):
         responded: Clients whose evaluation counts.
         satisfied: Those whose requirement is met.
         held_out: Whether most used held-out data.
-        accuracy: Mean over the clients that measured it; NaN if none did.
+        metric: Mean over the clients that measured it; NaN if none did.
     """
 
     responded: int
     satisfied: int
     held_out: bool
-    accuracy: float
+    metric: float
 
     @property
     def gm_appeal(self) -> float:
@@ -108,13 +110,13 @@ class Round(NamedTuple):
     no_step: str = ""
 
 
-def format_round(entry: Round) -> list[str]:
+def format_round(entry: Round, metric: MetricInfo = ACCURACY) -> list[str]:
     """Return a round for people: a line, and one for everybody who did not participate."""
     counts, evaluation = entry.counts, entry.evaluation
     if evaluation is not None:
-        accuracy = evaluation.accuracy
         appeal = f"GM-Appeal {evaluation.gm_appeal:.2f} of {evaluation.responded} clients"
-        appeal += "" if math.isnan(accuracy) else f", accuracy {100 * accuracy:.1f} %"
+        if not math.isnan(evaluation.metric):
+            appeal += f", {words_of(metric)} {measure_of(metric).printed(evaluation.metric)}"
     elif counts.responded:
         appeal = f"GM-Appeal before it {counts.gm_appeal:.2f} of {counts.responded} clients"
     else:

@@ -7,7 +7,7 @@ begun.json               while it goes on: how many rounds were begun
 rounds.log               a line for every round, and for everybody who did not participate
 progress.json            while it goes on: how far it is, for `maxfl watch`
 model.safetensors        the final global model
-metrics.parquet          GM-Appeal, accuracy and answers, round by round
+metrics.parquet          GM-Appeal, the metric and answers, round by round
 history.parquet, rounds.parquet, clients.parquet   every client, where losses were collected
 summary.json             the final figures and all events; once it is there, the run is finished
 model-card.md            what the model is, and for whom it does not work; made from the others
@@ -26,6 +26,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as dump_tensors
 
+from maxfl.core.metrics import ACCURACY, MetricInfo
 from maxfl.engine.history import History
 from maxfl.flower.replies import Arrays
 from maxfl.flower.results import (
@@ -37,7 +38,7 @@ from maxfl.flower.results import (
 )
 from maxfl.flower.round_log import Round, format_round, from_plain, to_plain
 from maxfl.runs.folder import RunFolder
-from maxfl.runs.progress import TRAIL
+from maxfl.runs.progress import trail_names
 from maxfl.runs.tables import clients_table, history_table, rounds_table, to_parquet
 from maxfl.utils.errors import InputError
 from maxfl.utils.files import open_unlinked, read_json, write_json, write_whole
@@ -62,12 +63,14 @@ class RunInfo(NamedTuple):
         title: What the data are, for reports.
         temperature: T.
         may_decline: Whether clients may stay away at all.
+        metric: The one that is collected.
     """
 
     rounds: int
     title: str
     temperature: float
     may_decline: bool
+    metric: MetricInfo = ACCURACY
 
 
 @contextmanager
@@ -125,7 +128,7 @@ class FederationFolder:
         lines = (self._path / CHECKPOINT_ROUNDS).read_text().splitlines()[: checkpoint.rounds]
         rounds = [from_plain(json.loads(line)) for line in lines]
         write_whole(self._path / CHECKPOINT_ROUNDS, _to_bytes(lines))
-        log = [line for entry in rounds for line in format_round(entry)]
+        log = [line for entry in rounds for line in format_round(entry, self._info.metric)]
         write_whole(self._path / ROUND_LOG, _to_bytes(log))
         for entry in rounds:
             self._note_metrics(entry)
@@ -142,31 +145,35 @@ class FederationFolder:
         entry = state.rounds[-1]
         _append(self._path / CHECKPOINT_ROUNDS, [json.dumps(to_plain(entry))])
         write_whole(self._path / CHECKPOINT, self._to_tensors(state))
-        _append(self._path / ROUND_LOG, format_round(entry))
+        _append(self._path / ROUND_LOG, format_round(entry, self._info.metric))
         self._note_metrics(entry)
         self.progress.report("rounds", len(state.rounds), self._info.rounds)
 
     def finish(self, state: TrainingState, extra: dict[str, Any]) -> None:
         """Write the results; ``extra`` goes into the entry of the summary."""
         rounds, info = state.rounds, self._info
-        by_client = build_history(rounds, info.temperature, info.may_decline)
+        by_client = build_history(rounds, info.temperature, info.may_decline, info.metric)
         contents = {} if by_client is None else _client_tables(*by_client)
-        contents[METRICS] = to_parquet(metrics_table(rounds))
+        contents[METRICS] = to_parquet(metrics_table(rounds, info.metric))
         contents[MODEL] = self._to_tensors(state)
         summary = {
             "flower": version("flwr"),
             "seconds": self._seconds,
             "rounds": info.rounds,
             "means_only": by_client is None,
-            "configurations": [summary_entry(rounds, info.title) | extra],
+            "configurations": [summary_entry(rounds, info.title, info.metric) | extra],
         }
         self._folder.write_results(contents, summary)
 
     def _note_metrics(self, entry: Round) -> None:
         """Note the metrics of a round in the progress file, NaN for what is not known."""
-        series = metric_series([entry])
-        values = {name: series[name].values if name in series else [np.nan] for name in TRAIL}
-        self.progress.note([entry.number], {name: np.array([v]) for name, v in values.items()})
+        metric = self._info.metric
+        series = metric_series([entry], metric)
+        values = {
+            name: np.array([series[name].values if name in series else [np.nan]])
+            for name in trail_names(metric)
+        }
+        self.progress.note([entry.number], values, metric)
 
     @property
     def _seconds(self) -> float:

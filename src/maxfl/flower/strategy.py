@@ -5,7 +5,7 @@ simulation: the same direction, the same aggregators.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from logging import INFO, WARNING
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,15 @@ from flwr.serverapp.strategy import FedAvg, Result
 from flwr.serverapp.strategy.strategy_utils import sample_nodes
 
 from maxfl.core.aggregators import AggregationRule, Aggregator, krum_limit, mean
+from maxfl.core.metrics import ACCURACY, MetricInfo
 from maxfl.flower import keys
-from maxfl.flower.config import StrategyConfig, describe, refuse_renamed, validate
+from maxfl.flower.config import (
+    StrategyConfig,
+    check_state_arrays,
+    describe,
+    refuse_renamed,
+    validate,
+)
 from maxfl.flower.evaluation import (
     MetricNames,
     read_evaluations,
@@ -80,7 +87,11 @@ class MaxFL(FedAvg):
         collect_losses: Ask clients for their losses and requirements too, for a report client by
             client.
         privacy: Noise, secure aggregation or both.
-        accuracy_key: What the clients' apps call their test accuracy.
+        metric: What clients measure of the model on held-out data, for the report.
+        metric_key: What the clients' apps call it; by default by its name.
+        state_arrays: Patterns for names of arrays that no gradient trains, such as "*.running_*" of
+            PyTorch: they are averaged, whatever η_g is. By default "state.*", of
+            ``maxfl.Variables``.
         folder: Where a checkpoint is saved after every round, and the results in the end.
         resume: Whether to go on where the run in ``folder`` stopped.
         title: What the data are, for reports.
@@ -100,7 +111,9 @@ class MaxFL(FedAvg):
         observe_only: bool = False,
         collect_losses: bool = False,
         privacy: Privacy | None = None,
-        accuracy_key: str = "accuracy",
+        metric: MetricInfo = ACCURACY,
+        metric_key: str | None = None,
+        state_arrays: Sequence[str] | None = None,
         folder: str | Path | None = None,
         resume: bool = False,
         title: str = "a federation on Flower",
@@ -122,12 +135,14 @@ class MaxFL(FedAvg):
             observe_only=observe_only,
             collect_losses=collect_losses,
             privacy=privacy,
+            metric=metric,
+            state_arrays=None if state_arrays is None else tuple(state_arrays),
         )
         validate(self._config, self.fraction_evaluate)
         # What is clipped need not be rejected; and who is, noise could not hide.
         max_norm = max_update_norm if privacy is None else math.inf
         self._limits = ReplyLimits(max_norm, self.weighted_by_key, needs_examples=observe_only)
-        self._metric_names = MetricNames(accuracy_key, self.weighted_by_key)
+        self._metric_names = MetricNames(metric_key or metric.name, self.weighted_by_key)
         self._folder_path, self._resume = None if folder is None else Path(folder), resume
         self._title = title
         self._folder: FederationFolder | None = None
@@ -191,7 +206,7 @@ class MaxFL(FedAvg):
         self, path: Path, run: Callable[[ArrayRecord], Result], start: ArrayRecord, rounds: int
     ) -> Result:
         config = self._config
-        info = RunInfo(rounds, self._title, config.temperature, config.may_decline)
+        info = RunInfo(rounds, self._title, config.temperature, config.may_decline, config.metric)
         settings = describe(config, rounds, self.fraction_train, self.weighted_by_key)
         with open_federation_folder(path, settings, info, resume=self._resume) as folder:
             if folder.final_model is not None:
@@ -225,6 +240,7 @@ class MaxFL(FedAvg):
         if self._folder is not None:
             self._folder.begin_round()
         self._model = _to_arrays(arrays)
+        check_state_arrays(self._config, self._model)
         config[keys.TEMPERATURE] = float(self._config.temperature)
         config[keys.MAY_DECLINE] = self._may_decline(number)
         config[keys.COLLECT_LOSSES] = self._config.collect_losses
@@ -271,7 +287,7 @@ class MaxFL(FedAvg):
         metrics = MetricRecord({**app_metrics, **counts._asdict(), "gm-appeal": counts.gm_appeal})
         model = None
         if sums is not None:
-            model = take_step(self._config.algorithm, self._config.server_lr, self._model, sums)
+            model = take_step(self._config.algorithm, self._config.rate_of, self._model, sums)
         if problem := self._no_step(counts, sums, model, sorted_replies):
             log(WARNING, "%s: the model stays as it was", problem)
             self._current = self._current and self._current._replace(no_step=problem)
@@ -412,7 +428,7 @@ class MaxFL(FedAvg):
         )
         self._current = None
         self.rounds.append(entry)
-        log(INFO, format_round(entry)[0])
+        log(INFO, format_round(entry, self._config.metric)[0])
         if self._folder is not None:
             self._folder.save(TrainingState(self._model, self.rounds))
 

@@ -1,6 +1,7 @@
 """What a round adds up to: how clients answered, the two sums of MaxFL, and the step along them."""
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -119,13 +120,18 @@ def _weighted_sum(
     return WeightedSum(jax.tree.map(lambda *leaves: sum(leaves), *weighted), weights.sum())
 
 
-def take_step(algorithm: Algorithm, server_lr: float, model: Arrays, sums: RoundSums) -> Arrays:
-    """Compute w − η_g · Σ q_k Δ_k / (Σ q_k + ε), as the simulation does; it may not be finite."""
+def take_step(
+    algorithm: Algorithm, rate_of: Callable[[str], float], model: Arrays, sums: RoundSums
+) -> Arrays:
+    """Compute w − η_g · Σ q_k Δ_k / (Σ q_k + ε), as the simulation does; it may not be finite.
+
+    ``rate_of`` gives η_g of an array by its name.
+    """
     server, total = Server(model, ()), WeightedSum(sums.update, jnp.float32(sums.weight))
     direction, _ = algorithm.server_update(algorithm.hparams, server, total, _NO_COHORT)
     with np.errstate(over="ignore", invalid="ignore"):
         return {
-            name: np.asarray(w - server_lr * np.asarray(direction[name]), w.dtype)
+            name: np.asarray(w - rate_of(name) * np.asarray(direction[name]), w.dtype)
             for name, w in model.items()
         }
 
