@@ -139,7 +139,7 @@ def appeal(fed: Any, model: Any) -> dict[str, Any]:
     history = maxfl.simulate(
         fed, model, maxfl.maxfl_annealed(rounds=200), training, seed=np.arange(SEEDS)
     )
-    last, accuracy = history.gm_appeal()[:, -1], history.accuracy()[:, -1]
+    last, accuracy = history.gm_appeal()[:, -1], history.test_metric()[:, -1]
     return {
         "seeds": SEEDS,
         "gm_appeal": [float(last.mean()), float(last.std(ddof=1))],

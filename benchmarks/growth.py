@@ -87,7 +87,8 @@ def _seconds(case: Round, count: int) -> float:
         _federation(case.clients), maxfl.mlp(784, (case.hidden, 30), 10), maxfl.fedavg(), training,
         requirement=maxfl.fixed(0.5),
     )  # fmt: skip
-    solo = Solo(*np.zeros((3, case.configurations, case.clients), np.float32))
+    nothing = np.zeros((case.configurations, case.clients), np.float32)
+    solo = Solo(nothing, nothing, (nothing,))
     prepared, state = Prepared(solo, simulation.requirements(solo)), simulation.start()
 
     def median_of_block(number: int) -> float:

@@ -6,15 +6,16 @@ from typing import Any
 
 from maxfl.algorithms import ALGORITHMS
 from maxfl.runs.config import RunConfig
+from maxfl.runs.model_config import DEFAULT_MODEL, MODEL_CONFIGS, ModelSettings
 
 PAGE = Path(__file__).parent.parent / "docs/configuration.md"
 HEAD = """# Configuration
 
 A run is a TOML file; `maxfl run FILE` trains it, `--set key=value` changes a setting. Every key has
 a default, so an empty file is a run too. Unknown keys and wrong types are errors; settings that do
-nothing beside the others are pointed at. Another `algorithm.name` on the command line or in a sweep
-drops the hyper-parameters that the file gives for its method; lists of a sweep are not dropped, so
-give methods with different hyper-parameters a table `[[sweep]]` each.
+nothing beside the others are pointed at. Another `algorithm.name` or `model.name` on the command
+line or in a sweep drops the settings that the file gives for its own; lists of a sweep are not
+dropped, so give methods or models with different settings a table `[[sweep]]` each.
 
 Data sets and partitions: [data.md](data.md). This page is made by
 `python scripts/make_configuration_page.py`.
@@ -36,8 +37,11 @@ and so do those of a federation on disk.
 Examples: [opt-out.toml](../examples/opt-out.toml), [clusters.toml](../examples/clusters.toml),
 [sweep.toml](../examples/sweep.toml), [own-data.toml](../examples/own-data.toml),
 [byzantine.toml](../examples/byzantine.toml),
-[tweets-stand-in.toml](../examples/tweets-stand-in.toml), [large.toml](../examples/large.toml), and
-the demo itself, [demo.toml](../src/maxfl/cli/demo.toml).
+[tweets-stand-in.toml](../examples/tweets-stand-in.toml), [large.toml](../examples/large.toml),
+[characters-by-role.toml](../examples/characters-by-role.toml),
+[cnn-emnist.toml](../examples/cnn-emnist.toml), and the demo itself,
+[demo.toml](../src/maxfl/cli/demo.toml). From Python:
+[regression_hospitals.py](../examples/regression_hospitals.py).
 """
 
 
@@ -46,7 +50,9 @@ def page() -> str:
     rows = []
     for name, field in RunConfig.model_fields.items():
         section = field.annotation
-        if inspect.isclass(section) and hasattr(section, "model_fields"):
+        if name == "model":
+            rows += _model_rows()
+        elif inspect.isclass(section) and hasattr(section, "model_fields"):
             rows += [_row(f"{name}.{k}", setting) for k, setting in section.model_fields.items()]
         else:
             rows.append(_row(name, field))
@@ -58,14 +64,28 @@ def page() -> str:
     return HEAD + "\n".join(rows) + "\n" + TAIL
 
 
-def _row(key: str, field: Any) -> str:
+def _model_rows() -> list[str]:
+    """Return what all models have, then what only some have, with their names."""
+    names = ", ".join(f'`"{name}"`' for name in MODEL_CONFIGS)
+    rows = [f'| `model.name` | `"{DEFAULT_MODEL}"` | the model ({names}) |']
+    shared = {k: f for k, f in ModelSettings.model_fields.items() if k != "name"}
+    rows += [_row(f"model.{key}", field) for key, field in shared.items()]
+    return rows + [
+        _row(f"model.{key}", field, f"{name}: ")
+        for name, config in MODEL_CONFIGS.items()
+        for key, field in config.model_fields.items()
+        if key not in ModelSettings.model_fields
+    ]
+
+
+def _row(key: str, field: Any, before: str = "") -> str:
     default = field.default
     if isinstance(default, tuple):
         default = list(default)
     value = "" if default is None else f"`{default!r}`".replace("'", '"')
     choices = getattr(field.annotation, "__args__", ())
     words = [f'`"{c}"`' for c in choices if isinstance(c, str)]
-    meaning = field.description + (f" ({', '.join(words)})" if words else "")
+    meaning = before + field.description + (f" ({', '.join(words)})" if words else "")
     return f"| `{key}` | {value} | {meaning} |"
 
 

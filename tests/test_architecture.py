@@ -12,15 +12,18 @@ import maxfl
 
 ROOT = Path(maxfl.__file__).parent
 LAYERS = [
-    "utils", "core", "algorithms data distributed", "engine report", "runs", "flower paper", "cli",
+    "utils", "core", "algorithms data distributed models", "engine report", "runs",
+    "flower paper", "cli",
 ]  # fmt: skip
 RANK = {folder: rank for rank, line in enumerate(LAYERS) for folder in line.split()}
-NEVER = {("engine", "data"), ("engine", "algorithms")}
-"""The engine knows no method and no data set."""
-LIGHT = {"core", "engine", "algorithms", "distributed", "utils"}
+NEVER = {("engine", "data"), ("engine", "algorithms"), ("engine", "models")}
+"""The engine knows no method, no data set and no model."""
+LIGHT = {"core", "engine", "algorithms", "distributed", "models", "utils"}
 """Folders that need JAX, optax and NumPy alone; files are written as safetensors."""
 ALLOWED = {"jax", "optax", "numpy", "safetensors"}
-MOST_MODULES, MOST_ENTRIES = 20, 13
+OPTIONAL = {"maxfl.models.libraries.nnx": "flax", "maxfl.models.libraries.equinox": "equinox"}
+"""Adapters, and the package that each imports when it is called."""
+MOST_MODULES, MOST_ENTRIES = 20, 14
 
 
 class Import(NamedTuple):
@@ -85,8 +88,15 @@ def test_the_engine_needs_few_packages():
     import sys
 
     for module, imported, package in imports():
-        if folder(module) in LIGHT and package not in ("maxfl", *ALLOWED):
+        if folder(module) in LIGHT and package not in ("maxfl", *ALLOWED, OPTIONAL.get(module)):
             assert package in sys.stdlib_module_names, f"{module} imports {imported}"
+
+
+@pytest.mark.parametrize("module", OPTIONAL)
+def test_adapters_import_their_package_when_called(module):
+    for node in ast.parse(MODULES[module].read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            assert OPTIONAL[module] not in ast.unparse(node).split(".")[0]
 
 
 def test_no_file_imports_itself_by_a_circle():

@@ -13,6 +13,7 @@ import pytest
 
 from maxfl import algorithms
 from maxfl.cli.terminal import spread
+from maxfl.core.model_check import check_model
 from maxfl.runs import tables
 from support.data_files import need
 from support.small import SMALL, train
@@ -39,6 +40,46 @@ def skeleton():
     page = (ROOT / "docs/new-algorithm.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
     return code
+
+
+MODELS_PAGE = re.findall(
+    r"```python\n(.*?)```", (ROOT / "docs/models.md").read_text(encoding="utf-8"), re.S
+)
+
+
+def of_library(block):
+    return re.search(r"^(?:import|from) (flax|equinox)\b", block, re.M)
+
+
+def run_models_page(blocks, train=None):
+    """Run blocks of the page after its first, with another ``train`` if one is given."""
+    names = {}
+    exec(compile(MODELS_PAGE[0], "models.md", "exec"), names)
+    names["train"] = train or names["train"]
+    for block in blocks:
+        assert len(block.strip().splitlines()) <= 11
+        exec(compile(block, "models.md", "exec"), names)
+
+
+def test_the_models_of_the_page_fit_their_data():
+    own = [block for block in MODELS_PAGE[1:] if not of_library(block)]
+    tried = []
+
+    def check(data, model):
+        check_model(model, data)
+        tried.append(model)
+
+    run_models_page(own, check)
+    assert len(tried) == len(own) == 5
+
+
+@pytest.mark.extras
+@pytest.mark.parametrize(
+    "block", [*filter(of_library, MODELS_PAGE)], ids=lambda b: of_library(b)[1]
+)
+def test_models_of_libraries_train(block):
+    pytest.importorskip(of_library(block)[1])
+    run_models_page([block])
 
 
 @pytest.mark.parametrize("command", [["check"], ["format", "--check"]], ids=lambda words: words[0])
@@ -209,6 +250,33 @@ def test_the_performance_page_agrees_with_the_gpus_figures():
         (appeal, spread), (accuracy, wide) = run["gm_appeal"], run["test_accuracy"]
         cells = f"| {appeal:.3f} ± {spread:.3f} | {100 * accuracy:.1f} ± {100 * wide:.1f} |"
         assert cells in page, run["precision"]
+
+
+def test_the_performance_page_agrees_with_the_models_of_the_zoo():
+    found = json.loads((ROOT / "benchmarks/results/models-gpu.json").read_text())
+    page = (ROOT / "docs/performance.md").read_text()
+    rows = {
+        "mlp": ("mlp", "product"), "cnn (3 × 3, 128 units)": ("cnn", "product"),
+        "the same with XLA's convolution": ("cnn", "lax.conv"),
+        "cnn-leaf (5 × 5, 2048 units)": ("cnn-leaf", "product"),
+        "resnet (20 layers)": ("resnet", "product"),
+    }  # fmt: skip
+    for name, (label, convolution) in rows.items():
+        times = [
+            row["ms_a_round"]
+            for row in found["rounds"]
+            if row["label"] == label and row["convolution"] == convolution
+        ]
+        assert f"| {name} | {times[0]:.3g} | {times[1]:.3g} |" in page
+    torch = json.loads((ROOT / "benchmarks/results/models-gpu-torch.json").read_text())["torch"]
+    graph = [row["ms_a_round"] for row in torch if row["variant"] == "vmap, CUDA graph"]
+    assert f"| PyTorch's vmap in a CUDA graph on it | {graph[0]:.3g} | {graph[1]:.3g} |" in page
+    (lora,) = json.loads((ROOT / "benchmarks/results/lora.json").read_text())["rows"]
+    assert f"{lora['frozen'] / 1e6:.1f} million frozen" in page
+    assert f"took\n{lora['peak'] / 1e9:.2f} GB" in page
+    assert (
+        f"{lora['bytes_of_100_bases'] / 1e9:.1f} GB; {lora['predicted'] / 1e9:.1f} GB were" in page
+    )
 
 
 def test_the_performance_page_agrees_with_a_million_clients():

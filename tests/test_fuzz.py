@@ -18,6 +18,7 @@ import maxfl
 from maxfl.cli import main, terminal
 from maxfl.runs import run as run_module
 from maxfl.runs.config import RunConfig
+from maxfl.runs.model_config import MODEL_CONFIGS
 from support.resumable import cut_off, simulation
 from support.streamed import write_clients
 
@@ -58,8 +59,9 @@ class TrainingReached(Exception):  # noqa: N818 (no error)
 
 def keys():
     """Every dotted key of a configuration, and its choices if it has some."""
-    for name, section in RunConfig.model_fields.items():
-        fields = getattr(section.annotation, "model_fields", None)
+    sections = [(name, section.annotation) for name, section in RunConfig.model_fields.items()]
+    for name, section in sections + [("model", config) for config in MODEL_CONFIGS.values()]:
+        fields = getattr(section, "model_fields", None)
         if fields is None:
             yield name, []
         else:
@@ -70,7 +72,11 @@ def keys():
                 yield f"{name}.{key}", choices
 
 
-KEYS = {**dict(keys()), **{f"algorithm.{name}": [] for name in sorted(HPARAMS)}}
+KEYS = {
+    **dict(keys()),
+    "model.name": list(MODEL_CONFIGS),
+    **{f"algorithm.{name}": [] for name in sorted(HPARAMS)},
+}
 
 
 def misspell(rng, word):

@@ -29,7 +29,8 @@ def run(task: Task, variant: str, device: str) -> Outcome:  # noqa: ARG001
     if variant == "compile":
         return _compile(task)
     simulation = _simulation(task, METHODS[variant]())
-    solo = Solo(*np.zeros((3, 1, task.clients), np.float32))
+    nothing = np.zeros((1, task.clients), np.float32)
+    solo = Solo(nothing, nothing, (nothing,))
     prepared = Prepared(solo, simulation.requirements(solo))
     state = simulation.start()
     params = jax.tree.unflatten(
@@ -91,7 +92,7 @@ def _evaluation(evaluation: Any) -> Floats:
     """Return the last evaluation, float32[2, 2, K]; it has no accuracy on training data."""
     train, test, accuracy = (
         np.asarray(a)[0, -1]
-        for a in (evaluation.train_loss, evaluation.test_loss, evaluation.test_accuracy)
+        for a in (evaluation.train_loss, evaluation.test_loss, evaluation.test_metrics[0])
     )
     return np.stack([[train, np.full_like(train, np.nan)], [test, accuracy]])
 

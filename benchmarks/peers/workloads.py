@@ -101,7 +101,7 @@ def make(name: str) -> Task:
         dropout=0.5, warm=workload.warm, rounds=workload.rounds, evaluated=workload.evaluated,
         shift=float(data.input_scaling.shift), scale=float(data.input_scaling.scale),
         train=samples(workload.train), test=samples(workload.test),
-        start=_start(shapes(workload, data.classes), rng),
+        start=draw_start(shapes(workload, data.classes), rng),
     )  # fmt: skip
 
 
@@ -119,10 +119,10 @@ def shapes(workload: Workload, classes: int) -> list[tuple[int, ...]]:
     return found
 
 
-def _start(weights: list[tuple[int, ...]], rng: np.random.Generator) -> list[Floats]:
+def draw_start(weights: list[tuple[int, ...]], rng: np.random.Generator) -> list[Floats]:
     """Draw weights and biases, uniform in ±1/√inputs."""
-    start = []
+    drawn = []
     for shape in weights:
         bound = 1 / np.sqrt(np.prod(shape[:-1]))
-        start += [rng.uniform(-bound, bound, s).astype(np.float32) for s in (shape, shape[-1:])]
-    return start
+        drawn += [rng.uniform(-bound, bound, s).astype(np.float32) for s in (shape, shape[-1:])]
+    return drawn
