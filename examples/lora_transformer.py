@@ -3,7 +3,7 @@
 A transformer of characters is trained on the reference manual that Python brings (pydoc_data), by
 FedAvg over clients that have a chapter each. Then clients that have a module of Python's source
 code each train adapters of it: only these are trained and sent; the base is one for all. Nothing is
-downloaded. `--quick` takes fewer rounds of a smaller model.
+downloaded. `--quick` takes fewer rounds of a smaller model: four minutes on two cores.
 
     python examples/lora_transformer.py
 """

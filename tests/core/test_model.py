@@ -123,3 +123,9 @@ def test_a_federation_learns_in_bfloat16():
     for a, b in zip(jax.tree.leaves(full.params), jax.tree.leaves(low.params), strict=True):
         assert (a != b).any(), "products were rounded"
         np.testing.assert_allclose(a, b, atol=0.05)
+
+
+@pytest.mark.parametrize("loss", ["huber", maxfl.losses.huber, maxfl.losses.next_token])
+def test_a_loss_that_is_none_is_refused(loss):
+    with pytest.raises(maxfl.InputError, match=r"such as maxfl\.losses\.squared_error"):
+        Model(MODEL.init, MODEL.apply, loss=loss)

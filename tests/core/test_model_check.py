@@ -52,6 +52,16 @@ def test_what_fits_is_taken(model, data):
             CLASSES,
             "the metric gap gives",
         ),
+        (
+            linear(3, loss=maxfl.losses.multi_label),
+            federation(np.full((2, 3), 4)),
+            "labels of 0 and 1, but they run from 4 to 4",
+        ),
+        (
+            linear(tokens=True),
+            federation(np.array([0, 1]), -np.ones((2, 4), int)),
+            "smallest is -1",
+        ),
         (linear(keep_local=True), CLASSES, "keep_local is set, but the model has no state"),
         (linear(tokens=True), CLASSES, "numbers of tokens, but features are float32"),
     ],

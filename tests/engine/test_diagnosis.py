@@ -19,7 +19,7 @@ def test_a_temperature_that_is_too_low_is_named():
     ) as told:
         simulate(maxfl.maxfl(0.002), TWELVE, requirement=maxfl.fixed(0.1))
     words = str(told[0].message)
-    assert "the temperature (0.002) is too low for gaps of 0." in words
+    assert "the temperature (0.002, in units of the loss) is too low for gaps of 0." in words
     assert len(told) == 1, "once, not after every block"
 
 
@@ -108,7 +108,7 @@ def test_stretches_by_hand():
     assert diagnosis.follow(made_block(12, 0.0, 0.0, participated=False)) == []
     assert diagnosis.follow(made_block(18, 0.0, 1e-8)) == [
         "no client had a weight above 1e-08 in rounds 1 to 18, so that the model stood still: the "
-        "temperature (0.5) is too low for gaps of 1 to 1"
+        "temperature (0.5, in units of the loss) is too low for gaps of 1 to 1"
     ]
     assert diagnosis.follow(made_block(24, 0.5, 0.2)) == []
     assert diagnosis.follow(made_block(30, 0.0, 0.2)) == []

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from maxfl.core.federation import InputScaling
-from maxfl.core.losses import Loss, cross_entropy
+from maxfl.core.losses import Loss, cross_entropy, huber, next_token
 from maxfl.core.metrics import MetricInfo, NamedMetric, default_metrics, name_metrics
 from maxfl.utils.errors import InputError
 
@@ -69,6 +69,12 @@ class Model:
     tokens: bool = False
 
     def __post_init__(self) -> None:
+        makes_losses: tuple[Any, ...] = (huber, next_token)
+        if not callable(self.loss) or self.loss in makes_losses:
+            raise InputError(
+                f"loss = {self.loss!r:.60}: expected a function of (outputs, y), such as "
+                f"maxfl.losses.squared_error or maxfl.losses.huber(delta=1.0)"
+            )
         given = default_metrics(self.loss) if self.metrics is None else self.metrics
         if isinstance(given, tuple) and all(isinstance(m, NamedMetric) for m in given):
             given = dict(given)  # of a model that is being changed

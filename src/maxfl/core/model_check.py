@@ -37,6 +37,7 @@ def check_model(model: Model, federation: Federation) -> None:
     labels = federation.train.y
     y = jax.ShapeDtypeStruct((SAMPLES, *labels.shape[1:]), labels.dtype)
     trial = Trial(params, x, y, key)
+    _check_numbers(model, federation)
     outputs = _check_apply(model, trial)
     _check_loss(model, federation, outputs, trial)
     check_dropped_state(model, trial)
@@ -88,6 +89,31 @@ def _check_inputs(model: Model, federation: Federation) -> Any:
             f"{list(x.shape[1:])}: give numbers, or arrays of that shape"
         )
     return x
+
+
+def _check_numbers(model: Model, federation: Federation) -> None:
+    """Refuse labels and tokens that a loss or an embedding would take without a word."""
+    if model.loss is losses.multi_label:
+        low, high = _range(federation, "y")
+        if low < 0 or high > 1:
+            raise InputError(
+                f"multi-label loss needs labels of 0 and 1, but they run from {low} to {high}: "
+                f"choose squared_error for numbers, cross_entropy for classes"
+            )
+    if model.tokens and (low := _range(federation, "x")[0]) < 0:
+        raise InputError(f"tokens count from 0, but the smallest is {low}: renumber them")
+    padding = getattr(model.loss, "padding", None)  # of next_token
+    if padding is not None and padding != (low := _range(federation, "y")[0]) < 0:
+        raise InputError(
+            f"tokens count from 0, but the smallest label is {low}: renumber them, or if it is "
+            f"padding, give maxfl.losses.next_token(padding={low})"
+        )
+
+
+def _range(federation: Federation, name: str) -> tuple[Any, Any]:
+    """Return the smallest and the largest number of all samples' features or labels."""
+    both = [getattr(samples, name) for samples in (federation.train, federation.test)]
+    return min(a.min() for a in both), max(a.max() for a in both)
 
 
 def _check_params(model: Model, params: Any) -> None:
@@ -181,7 +207,7 @@ def _check_logits(federation: Federation, logits: Any) -> None:
         raise InputError(
             f"labels are {labels.dtype}{list(labels.shape[1:])}, but the model's loss is "
             f"cross-entropy, of one integer per sample: choose another, as Model(..., "
-            f"loss=maxfl.losses.squared_error)"
+            f"loss=maxfl.losses.squared_error), or if they are classes, give integers"
         )
     if not hasattr(logits, "shape"):
         raise InputError(

@@ -234,11 +234,13 @@ class Diagnosis:
             )
             return [Finding("no-updates", text)]
         temperature = getattr(self._hparams.algorithm, "temperature", None)
-        range_ = f" for gaps of {gaps[0]:.2g} to {gaps[1]:.2g}" if np.isfinite(gaps[0]) else ""
+        if not np.isfinite(gaps[0]):  # losses that are no numbers are told of by themselves
+            return []
+        range_ = f" for gaps of {gaps[0]:.2g} to {gaps[1]:.2g}"
         why = (
             "the method weighs no client"
             if temperature is None
-            else f"the temperature ({temperature[c]:.3g}) is too low"
+            else f"the temperature ({temperature[c]:.3g}, in units of the loss) is too low"
         )
         text = (
             f"no client had a weight above {stretch.largest_weight:.2g} {rounds}, so that "

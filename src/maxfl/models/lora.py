@@ -99,6 +99,12 @@ def merge_lora(model: Model, params: Params) -> Params:
     if not isinstance(model.apply, _AdaptedApply):
         raise InputError("the model has no adapters: give the one that maxfl.lora returned")
     adapters, merge = _adapters(params), model.apply.stand_ins
+    expected = jax.eval_shape(lambda key: _adapters(model.init(key)), jax.random.key(0))
+    if [a.shape for a in jax.tree.leaves(adapters)] != [a.shape for a in jax.tree.leaves(expected)]:
+        raise InputError(
+            "params are not those of one model: of a history take a configuration first, "
+            "jax.tree.map(lambda a: a[0], history.params)"
+        )
     merged = jax.tree.map(
         lambda w: w.formed() if isinstance(w, LowRank) else w,
         merge(adapters, model.frozen),

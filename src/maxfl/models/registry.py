@@ -79,7 +79,8 @@ def default_loss(name: str, federation: Federation, padding: int = 0) -> Loss:
     if MODELS[name].tokens and y.ndim == 2:
         return losses.next_token(padding)
     raise InputError(
-        f"labels are {y.dtype}{list(y.shape[1:])}, of which {name} can't tell the loss: choose "
+        f"labels are {y.dtype}{list(y.shape[1:])}, of which {name} can't tell the loss: for "
+        f'sequences of tokens choose model.name = "lstm" or "transformer"; else choose '
         f'model.loss = "multi-label" if they are 0 and 1, "squared-error" if they are numbers'
     )
 

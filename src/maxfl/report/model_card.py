@@ -99,7 +99,24 @@ def _model(settings: Mapping[str, Any]) -> list[str]:
         )
     if "model.name" in settings or "model.hidden" in settings:
         lines.append(_architecture(settings))
-    return lines
+    return lines + _local_steps(settings)
+
+
+def _local_steps(settings: Mapping[str, Any]) -> list[str]:
+    """Say what differs from plain steps at constant rates on the default loss."""
+    get, said = settings.get, []
+    if (loss := get("model.loss", "auto")) != "auto":
+        delta = f" (delta {get('model.huber_delta')})" if loss == "huber" else ""
+        said.append(f"Its loss is {loss}{delta}.")
+    if (optimizer := get("local.optimizer", "sgd")) != "sgd" or get("local.weight_decay"):
+        decay = get("local.weight_decay")
+        more = "" if decay is None else f", weight decay {decay}"
+        said.append(f"Clients take steps of {optimizer}{more}.")
+    for rate, whose in (("local", "clients"), ("server", "server")):
+        if (curve := get(f"schedule.{rate}", "constant")) != "constant":
+            end = get(f"schedule.{rate}_end")
+            said.append(f"The rate of the {whose} falls ({curve}) to {end} of itself.")
+    return said
 
 
 def _architecture(settings: Mapping[str, Any]) -> str:

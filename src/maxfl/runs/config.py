@@ -93,8 +93,8 @@ class DataConfig(Section):
     file: Path | None = Field(
         None,
         strict=False,
-        description="for source = arrays, a .npz seen from the current folder: x [n, ...], y [n] "
-        "and, if there, client [n]",
+        description="for source = arrays, a .npz seen from the current folder: x [n, ...], "
+        "y [n, ...] and, if there, client [n]",
     )
     folder: Path | None = Field(
         None,

@@ -27,7 +27,7 @@ from maxfl.runs.run import ELSEWHERE, run
 from maxfl.runs.tables import Labels, to_parquet
 from maxfl.runs.trackers.base import OpenTracker
 from maxfl.runs.workers import run_queues, stoppable
-from maxfl.utils.disk_space import require_space
+from maxfl.utils.disk_space import format_bytes, require_space
 from maxfl.utils.errors import InputError, OutOfMemoryError
 from maxfl.utils.files import read_json
 from maxfl.utils.paths import SUMMARY, TABLES
@@ -118,8 +118,8 @@ def _in_words(forecasts: Sequence[_Forecast], largest: int) -> str:
     free = free_bytes(jax.devices()[0])
     return (
         f"{total} configurations in {len(forecasts)} group{'s' if len(forecasts) > 1 else ''}, up "
-        f"to {parallel} at once; memory: at most about {largest / 1e9:.2g} of {free / 1e9:.0f} GB "
-        f"a device"
+        f"to {parallel} at once; memory: at most about {format_bytes(largest)} of "
+        f"{format_bytes(free)} a device"
     )
 
 

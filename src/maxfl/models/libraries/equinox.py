@@ -10,6 +10,7 @@ from maxfl.core.losses import Loss, cross_entropy
 from maxfl.core.metrics import Metric
 from maxfl.core.model import Model, Params, Variables
 from maxfl.models.libraries.carried_state import carry, need, restore, takes
+from maxfl.utils.errors import InputError
 
 BATCH = "batch"
 """Name of the axis of samples, for ``eqx.nn.BatchNorm(..., axis_name="batch")``."""
@@ -40,6 +41,12 @@ def from_equinox(
     """
     need("equinox", "from_equinox")
     import equinox as eqx
+
+    if isinstance(make, eqx.Module):
+        raise InputError(
+            f"make = {type(make).__name__}(...): expected a function that makes the module of a "
+            f"random key, as lambda key: {type(make).__name__}(..., key=key)"
+        )
 
     def made(key: Array) -> tuple[Any, Any]:
         """Return a module and its state, None without one."""
