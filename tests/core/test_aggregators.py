@@ -135,6 +135,7 @@ def test_peers_agree():
         np.testing.assert_allclose(ours, peer.aggregate_krum(results, 2, selected)[0], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_robust_rules_hold_off_a_byzantine_client_that_the_mean_follows():
     attack = attacks.byzantine(0.17, update_scale=-50.0)
     losses = {}

@@ -114,6 +114,7 @@ def test_an_unknown_precision_is_refused():
         maxfl.with_precision(linear(), "float8")
 
 
+@pytest.mark.slow
 def test_a_federation_learns_in_bfloat16():
     full, low = (
         train(maxfl.maxfl(), model=maxfl.with_precision(MODEL, p)) for p in ("platform", "bfloat16")

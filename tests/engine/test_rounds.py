@@ -2,10 +2,12 @@
 
 import jax
 import numpy as np
+import pytest
 
 from support.small import everything, one_device, train
 
 
+@pytest.mark.slow
 def test_many_at_once_agree_with_one_by_one():
     in_turn = train(**everything())
     at_once = train(**everything(max_parallel=4, devices=one_device()))

@@ -36,6 +36,7 @@ def test_the_same_run_gives_the_same_bits():
     assert_same(simulate(**sweep(Choice())), simulate(**sweep(Choice())), 0)
 
 
+@pytest.mark.slow
 def test_the_layout_of_an_accelerator_does_not_matter(monkeypatch):
     in_turn = train(**sweep(Choice()))
     compiled_steps = session.compiled_steps
@@ -106,6 +107,7 @@ def test_a_client_without_a_requirement_harms_nobody():
     assert not np.allclose(end[0].weight, train(**fixed).params[0].weight)
 
 
+@pytest.mark.slow
 def test_clients_of_very_unequal_size():
     """1 to 10,000 samples: nothing is padded, and every mean is over the client's own samples."""
     rng = np.random.default_rng(0)
