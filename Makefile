@@ -16,8 +16,9 @@ demo: $(VENV)/installed
 test: style
 	$(MAKE) --no-print-directory --jobs=2 types pytest
 
+# Compiling programs takes most of the tests' time, which the bound keeps within five minutes.
 pytest: $(VENV)/installed-dev
-	$(BIN)/python -m pytest -m "not extras and not processes and not slow"
+	$(BIN)/python -m pytest --most-block-programs=60 -m "not extras and not processes and not slow"
 
 # What has heavy dependencies, starts several processes or kills them: Flower on loopback, JAX in two
 # processes, federations on disk, trackers, partitioners.

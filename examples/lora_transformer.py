@@ -3,7 +3,7 @@
 A transformer of characters is trained on the reference manual that Python brings (pydoc_data), by
 FedAvg over clients that have a chapter each. Then clients that have a module of Python's source
 code each train adapters of it: only these are trained and sent; the base is one for all. Nothing is
-downloaded. `--quick` takes fewer rounds of a smaller model: four minutes on two cores.
+downloaded. `--quick` takes fewer rounds of a smaller model: three minutes on two cores.
 
     python examples/lora_transformer.py
 """
@@ -59,10 +59,6 @@ def sources():
     return [inspect.getsource(importlib.import_module(name)) for name in MODULES]
 
 
-def count(params):
-    return sum(leaf.size for leaf in jax.tree.leaves(params))
-
-
 def main(width=128, depth=2, rank=4, base_rounds=300, rounds=100, steps=10):
     transformer = maxfl.transformer(
         vocabulary=len(CHARACTERS) + 1, length=LENGTH, width=width, depth=depth, dropout=0.0
@@ -79,8 +75,8 @@ def main(width=128, depth=2, rank=4, base_rounds=300, rounds=100, steps=10):
     print(f"perplexity of the manual: {history.test_metric('seen')[0, -1]:.2f}")
 
     model = maxfl.lora(transformer, rank, r"attention|up|down", params=params)
-    adapters = jax.eval_shape(model.init, jax.random.key(0))
-    print(f"{count(params):,} frozen parameters, {count(adapters):,} trained ones")
+    counts = maxfl.count_parameters(model)
+    print(f"{counts.frozen:,} frozen parameters, {counts.trained:,} trained ones")
     code = federation(sources(), unseen=8)
     history = maxfl.simulate(
         code, model, maxfl.maxfl(),

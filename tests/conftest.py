@@ -7,7 +7,7 @@ import jax
 import pytest
 
 from support import small as shared
-from support.block_programs import BLOCKS, MOST
+from support.block_programs import BLOCKS
 
 # Nearly all of the tests' time is compilation. Machine code without LLVM's optimisations, made by
 # XLA's old emitters, takes two fifths of the CPU time to compile. Read when the first program is
@@ -44,6 +44,11 @@ def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
+def pytest_addoption(parser):
+    words = "fail if the tests compile more different programs of blocks of rounds"
+    parser.addoption("--most-block-programs", type=int, help=words)
+
+
 def pytest_configure():
     BLOCKS.listen()
 
@@ -64,11 +69,12 @@ def pytest_sessionfinish(session, exitstatus):
 def pytest_terminal_summary(terminalreporter, config):
     terminalreporter.write_line(f"{len(BLOCKS.keys)} programs of blocks of rounds")
     if _too_many(config):
-        words = f"FAILED: expected at most {MOST}; share what tests/support/small.py has"
+        most = config.option.most_block_programs
+        words = f"FAILED: expected at most {most}; share what tests/support/small.py has"
         terminalreporter.write_line(words, red=True)
 
 
 def _too_many(config):
-    """Tell whether a full run, of no chosen files or names, compiles too many programs."""
-    is_full = not config.option.file_or_dir and not config.option.keyword
-    return is_full and len(BLOCKS.keys) > MOST
+    """Tell whether the tests compile more programs than they were allowed."""
+    most = config.option.most_block_programs
+    return most is not None and len(BLOCKS.keys) > most

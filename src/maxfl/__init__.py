@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from maxfl.core.metrics import Metric as Metric
     from maxfl.core.model import Model as Model
     from maxfl.core.model import Variables as Variables
+    from maxfl.core.model import count_parameters as count_parameters
     from maxfl.core.model import with_precision as with_precision
     from maxfl.core.participation import decline as decline
     from maxfl.core.participation import everyone as everyone
@@ -91,7 +92,7 @@ _PUBLIC = {
     "core.federation": ("Federation", "InputScaling", "Samples"),
     "core.federation_files": ("open_federation", "write_federation"),
     "core.metrics": ("Metric",),
-    "core.model": ("Model", "Variables", "with_precision"),
+    "core.model": ("Model", "Variables", "count_parameters", "with_precision"),
     "core.participation": ("decline", "everyone", "opt_out"),
     "core.requirement": ("SoloCache", "custom", "fixed", "solo"),
     "data.flower_datasets": ("from_flwr_datasets",),

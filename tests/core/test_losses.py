@@ -63,3 +63,11 @@ def test_equal_numbers_make_equal_losses():
 def test_a_bad_delta_is_refused(delta):
     with pytest.raises(maxfl.InputError, match="delta"):
         losses.huber(delta)
+
+
+def test_losses_have_names():
+    def ours(outputs, y):
+        return outputs - y
+
+    named = [losses.loss_name(one) for one in (losses.cross_entropy, losses.huber(2), ours)]
+    assert named == ["cross_entropy", "Huber(delta=2.0)", "ours"]

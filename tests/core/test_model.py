@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import maxfl
-from maxfl.core.model import Model
+from maxfl.core.model import Model, Variables, count_parameters
+from support.federations import CLASSES, FEATURES
 from support.small import MODEL, train
 
 
@@ -23,6 +24,15 @@ def test_metrics_go_with_the_loss():
         model = Model(MODEL.init, MODEL.apply, loss=loss)
         assert [metric.name for metric in model.metric_infos] == expected
     assert not model.metric_infos[0].higher_is_better
+
+
+def test_parameters_are_counted():
+    assert sum(count_parameters(MODEL)) == FEATURES * 6 + 6 + 6 * 5 + 5 + 5 * CLASSES + CLASSES
+    model = Model(
+        lambda key: Variables(jax.random.normal(key, (2, 3)), jnp.zeros(4)), MODEL.apply,
+        frozen={"base": np.zeros((5, 6))},
+    )  # fmt: skip
+    assert count_parameters(model) == (6, 4, 30)
 
 
 def test_equal_parts_make_equal_models():

@@ -1,4 +1,4 @@
-"""Models that do not fit the data, and state that nobody takes, are refused before any training."""
+"""Models that do not fit the data are refused before any training."""
 
 import jax
 import jax.numpy as jnp
@@ -103,53 +103,15 @@ def test_new_state_must_be_returned_and_alike():
         check_model(undeclared, CLASSES)
 
 
-def dropped(v, x, key=None):
-    """Apply a BatchNorm, and drop its new statistics, as a careless wrapper does."""
-    found = batch_norm.apply(v, x, key)
-    return found if key is None else found[0]
-
-
-@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit, jax.checkpoint])
-def test_statistics_among_the_parameters_that_nobody_renews_are_refused(wrap):
-    inner = wrap(lambda v, x, key: dropped(v, x, key))
-    model = maxfl.Model(
-        lambda key: tuple(batch_norm.init(key)),
-        lambda p, x, key=None: inner(maxfl.Variables(*p), x, key),
-    )
-    with pytest.raises(maxfl.InputError, match=r"state in training mode that nobody takes.*mean"):
-        check_model(model, CLASSES)
-
-
-def test_statistics_that_apply_closes_over_are_refused():
-    state = jax.tree.map(jnp.asarray, batch_norm.init(None).state)
-    model = maxfl.Model(
-        lambda key: batch_norm.init(key).params,
-        lambda p, x, key=None: dropped(maxfl.Variables(p, state), x, key),
-    )
-    with pytest.raises(maxfl.InputError, match="an array that apply closes over"):
-        check_model(model, CLASSES)
-
-
-def test_what_only_evaluation_reads_is_no_state():
-    """A temperature that scales logits in evaluation mode, or a constant, is nobody's mistake."""
-    scale = jnp.array([2.0, 2.0])
-    model = maxfl.Model(
-        lambda key: jax.random.normal(key, (4, 2)),
-        lambda w, x, key=None: x @ w * scale if key is None else x @ w,
-    )
-    check_model(model, CLASSES)
-
-
-def test_state_that_never_changes_is_refused():
-    def frozen_mode(v, x, key=None):
-        outputs = batch_norm.apply(v, x)
-        return outputs if key is None else (outputs, v.state)
-
-    with pytest.raises(maxfl.InputError, match="returns its state unchanged in training mode"):
-        check_model(maxfl.Model(batch_norm.init, frozen_mode), CLASSES)
-
-
 def test_a_loss_without_a_gradient_is_refused():
     model = linear(loss=lambda outputs, y: (outputs.argmax(1) != y).astype(int))
     with pytest.raises(maxfl.InputError, match="the loss gives int32, which has no gradient"):
         check_model(model, CLASSES)
+
+
+def test_labels_beyond_the_vocabulary_are_refused():
+    tokens = np.array([[1, 2, 0], [5, 1, 2]])
+    model = maxfl.transformer(vocabulary=5, length=3, width=4, depth=1, heads=1)
+    with pytest.raises(maxfl.InputError, match=r"up to 5, but the model has 5 logits.*from 0 to 4"):
+        check_model(model, federation(tokens, tokens))
+    check_model(model, federation(tokens - 1 + (tokens == 0), tokens - 1 + (tokens == 0)))

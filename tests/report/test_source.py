@@ -5,13 +5,17 @@ import shutil
 
 import pytest
 
+import maxfl
 from maxfl.core.metrics import ACCURACY
-from maxfl.report.source import read
+from maxfl.report.source import DESCRIBED, read
 from maxfl.report.write import write_report
+from maxfl.runs.config import RunConfig
 from maxfl.runs.tables import to_parquet
+from maxfl.utils.dicts import flatten
 from maxfl.utils.errors import InputError
 from maxfl.utils.files import write_json
 from support.made_runs import REGRESSION, clients_table, make_history, settings_of, write_run
+from support.small import simulation
 
 
 def test_runs_that_differ_in_the_seed_are_one_method(folders):
@@ -85,3 +89,14 @@ def test_models_that_measure_different_things_are_not_put_together(tmp_path):
     words = r"fedavg measures accuracy \(higher is better, in per cent\) and \S+maxfl mae \(lower"
     with pytest.raises(InputError, match=words):
         write_report(runs, tmp_path / "report")
+
+
+def test_a_run_from_python_says_the_same_as_one_with_settings():
+    made = simulation(
+        maxfl.fedavg(),
+        local_optimizer=maxfl.local_optimizers.adamw(),
+        local_schedule=maxfl.schedules.cosine(),
+        server_schedule=maxfl.schedules.linear(),
+    )
+    assert set(DESCRIBED) <= set(flatten(made.describe()))
+    assert set(DESCRIBED.values()) <= set(flatten(RunConfig().model_dump()))

@@ -82,3 +82,11 @@ def test_hyperparameters_that_do_nothing_are_pointed_at():
     assert [note.split()[0] for note in unused(validate(raw, "f"))] == [
         "attack.noise_std", "server.beta2", "server.trim_fraction",
     ]  # fmt: skip
+
+
+def test_a_warm_up_that_never_ends_is_noted():
+    raw = {"training": {"rounds": 5}, "schedule": {"local_warmup": 5, "server_warmup": 4}}
+    (note,) = unused(validate(raw, "f"))
+    assert note == (
+        "training.local_lr is never reached: schedule.local_warmup = 5, and there are 5 rounds"
+    )

@@ -11,7 +11,7 @@ from maxfl.models.registry import MODELS
 from maxfl.runs.build import build_model
 from maxfl.runs.config import RunConfig
 from maxfl.runs.config_file import override_all, unused, validate
-from maxfl.runs.model_config import MODEL_CONFIGS, MlpConfig, own_settings
+from maxfl.runs.model_config import MODEL_CONFIGS, MlpConfig, model_settings
 from maxfl.utils.errors import InputError
 
 
@@ -20,7 +20,7 @@ def test_defaults_are_those_of_the_factories():
     for name, config in MODEL_CONFIGS.items():
         assert config().name == name
         parameters = inspect.signature(MODELS[name].factory).parameters
-        for key, value in own_settings(config()).items():
+        for key, value in model_settings(config()).items():
             default = parameters[key].default
             if default is not inspect.Parameter.empty:
                 assert value == default, (name, key)

@@ -8,6 +8,7 @@ import pytest
 from safetensors.numpy import load_file
 
 import maxfl
+from maxfl.core.model import count_parameters
 from maxfl.report.series import Key, all_series
 from maxfl.report.source import read
 from maxfl.runs.run import run
@@ -16,7 +17,7 @@ from maxfl.utils.errors import DiskFullError, OutOfMemoryError
 from support import resumable
 from support.limits import largest_file, out_of_memory
 from support.made_runs import settings_of
-from support.small import PAIR, SMALL, every_third, simulation, train
+from support.small import MODEL, PAIR, SMALL, every_third, simulation, train
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +56,8 @@ def test_the_folder_holds_the_history_in_open_formats(history, folder):
     np.testing.assert_array_equal(rounds["client"], cohorts.client_id[cohorts.sampled])
     np.testing.assert_array_equal(rounds["participated"], cohorts.participated[cohorts.sampled])
     np.testing.assert_array_equal(rounds["round"][:4], [1, 1, 1, 2])
+    card = (folder / "model-card.md").read_text()
+    assert f"Its parameters: {sum(count_parameters(MODEL)):,} trained. Its loss: cross_entr" in card
     clients = pq.read_table(folder / "clients.parquet").to_pydict()
     np.testing.assert_array_equal(clients["train_samples"][: SMALL.clients], SMALL.train_sizes)
     np.testing.assert_array_equal(clients["requirement"], history.thresholds.train.ravel())

@@ -3,15 +3,15 @@
 They take most of the tests' time; ``support.small`` says what makes a program another one. JAX
 looks every program up in its cache and logs the name and the key with which it did, found or not.
 Each worker of xdist notes the keys of ``run_block`` and hands them to the main process when it
-ends, which fails the session of a full run if there are too many different ones (conftest.py has
-the hooks). So it matters neither whether the cache was warm nor whether two workers had the same
-program. What commands compile in processes of their own is not counted.
+ends, which fails the session if there are more different ones than ``--most-block-programs``
+allows (conftest.py has the hooks, the Makefile the bound of ``make test``). So it matters neither
+whether the cache was warm nor whether two workers had the same program. What commands compile in
+processes of their own is not counted.
 """
 
 import logging
 import re
 
-MOST = 60
 LOOKED_UP = re.compile(r"'jit_run_block' with key '([^']+)'")
 
 

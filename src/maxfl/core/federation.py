@@ -246,7 +246,7 @@ def _checked_labels(y: NDArray[Any], where: str) -> NDArray[Any]:
     if are_classes(y) and y.min() < 0:
         raise InputError(
             f"{where}: labels run from {y.min()} to {y.max()}; classes count from 0. If they are "
-            f"numbers to be told, give floats"
+            f"numbers to be predicted, give floats"
         )
     if y.min() < INT32.min or y.max() > INT32.max:
         raise InputError(f"{where}: labels run from {y.min()} to {y.max()}, beyond 32 bits")

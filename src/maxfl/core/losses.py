@@ -72,6 +72,11 @@ class NextToken:
         return masked_mean(losses, y != self.padding)
 
 
+def loss_name(loss: Loss) -> str:
+    """Return what a loss is called: a function's name, or a ready-made one with its setting."""
+    return str(getattr(loss, "__name__", None) or repr(loss))
+
+
 def huber(delta: float = 1.0) -> Huber:
     """Return Huber's loss: squared up to an error of ``delta``, then linear."""
     check_number("delta", delta, above=0)

@@ -75,7 +75,7 @@ class _TokensRight:
 accuracy = Metric(_is_right, higher_is_better=True, percent=True)
 """Share of samples whose largest logit is that of the label."""
 label_accuracy = Metric(_labels_right, higher_is_better=True, percent=True)
-"""Share of labels, each there or not, that are told right."""
+"""Share of labels, each there or not, that are predicted correctly."""
 absolute_error = Metric(losses.absolute_error, higher_is_better=False)
 """Mean absolute error."""
 root_squared_error = Metric(losses.squared_error, higher_is_better=False, of_mean=jnp.sqrt)
@@ -83,7 +83,7 @@ root_squared_error = Metric(losses.squared_error, higher_is_better=False, of_mea
 
 
 def token_accuracy(padding: int = 0) -> Metric:
-    """Return the share of a sequence's tokens that are told right, without ``padding``."""
+    """Return the share of a sequence's tokens that are predicted correctly, without ``padding``."""
     return Metric(_TokensRight(padding), higher_is_better=True, percent=True)
 
 

@@ -122,6 +122,28 @@ class Model:
         return hash(self._key())
 
 
+class ParameterCounts(NamedTuple):
+    """How many numbers a model has.
+
+    Attributes:
+        trained: That gradients train, and that travel.
+        state: That a forward pass renews.
+        frozen: That nobody trains, and that never travel.
+    """
+
+    trained: int
+    state: int
+    frozen: int
+
+
+def count_parameters(model: Model) -> ParameterCounts:
+    """Count a model's parameters, without drawing them."""
+    drawn = jax.eval_shape(model.init, jax.eval_shape(lambda: jax.random.key(0)))
+    params, state = drawn if isinstance(drawn, Variables) else (drawn, ())
+    trees = (params, state, model.frozen)
+    return ParameterCounts(*(sum(leaf.size for leaf in jax.tree.leaves(tree)) for tree in trees))
+
+
 def model_inputs(model: Model, input_scaling: InputScaling, x: Array) -> Array:
     """Return a model's input of stored features: numbers of tokens, or scaled, float32."""
     return x.astype(jnp.int32) if model.tokens else scale_inputs(input_scaling, x)

@@ -125,14 +125,14 @@ def recall(spec: Spec, state: State, slot: Array) -> tuple[Server, Pytree]:
     memory = read_state(state.client_states, slot, fresh)
     if not spec.model.keep_local:
         return server, memory
-    own = server.params._replace(state=memory.model_state)
-    return server._replace(params=own), memory
+    with_local_state = server.params._replace(state=memory.model_state)
+    return server._replace(params=with_local_state), memory
 
 
 def _keep_state(server: Server, update: Pytree, client_state: Pytree) -> tuple[Pytree, Memory]:
     """Take the model's state out of an update, w − w_k, and keep that of w_k."""
-    own = difference(server.params.state, model_part(update).state)
-    return _without_state(update), Memory(client_state, own)
+    local_state = difference(server.params.state, model_part(update).state)
+    return _without_state(update), Memory(client_state, local_state)
 
 
 def _without_state(update: Pytree) -> Pytree:

@@ -234,7 +234,7 @@ class Diagnosis:
             )
             return [Finding("no-updates", text)]
         temperature = getattr(self._hparams.algorithm, "temperature", None)
-        if not np.isfinite(gaps[0]):  # losses that are no numbers are told of by themselves
+        if not np.isfinite(gaps[0]):  # losses that are no numbers have a finding of their own
             return []
         range_ = f" for gaps of {gaps[0]:.2g} to {gaps[1]:.2g}"
         why = (

@@ -147,18 +147,18 @@ class Experiment(NamedTuple):
 
     def _describe_local_steps(self) -> dict[str, Any]:
         """Return what differs from plain steps at constant rates; nothing, where nothing does."""
-        differs: dict[str, Any] = {}
+        changed: dict[str, Any] = {}
         if not self.local_optimizer.is_plain:
             kind, decays, clips, hparams = self.local_optimizer
-            differs["local_optimizer"] = {
+            changed["local_optimizer"] = {
                 "kind": str(kind), "decays": decays, "clips": clips, **_plain(hparams)
             }  # fmt: skip
         for name in ("local_schedule", "server_schedule"):
             schedule = getattr(self, name)
             if schedule.kind is not ScheduleKind.CONSTANT or schedule.warms_up:
                 numbers = _plain(self._over_all_rounds(schedule))
-                differs[name] = {"kind": str(schedule.kind), **numbers}
-        return differs
+                changed[name] = {"kind": str(schedule.kind), **numbers}
+        return changed
 
 
 def make_experiment(

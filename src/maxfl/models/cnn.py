@@ -75,7 +75,7 @@ def cnn(
 
     Args:
         shape: Of an image: (height, width) or (height, width, channels).
-        classes: Number of outputs: a logit per class, or one per number to be told.
+        classes: Number of outputs: a logit per class, or one per predicted number.
         channels: Channels of the convolutions.
         kernel: Side of their windows.
         conv_padding: ``"same"``: zeros around an image, so that convolutions keep its size;

@@ -50,8 +50,8 @@ def drop(key: Array | None, h: Array, rate: float) -> Array:
     samples, units = len(h), math.prod(h.shape[1:])
     words = jax.random.bits(key, (samples, -(-units // 4)), jnp.uint32)
     decisions = jax.lax.bitcast_convert_type(words, jnp.uint8).reshape(samples, -1)[:, :units]
-    kept = max(round(256 * (1 - rate)), 1)
-    return jnp.where(decisions.reshape(h.shape) < kept, h * (256 / kept), 0.0)
+    survivors = max(round(256 * (1 - rate)), 1)
+    return jnp.where(decisions.reshape(h.shape) < survivors, h * (256 / survivors), 0.0)
 
 
 def in_chunks(function: Callable[[Array], Array], x: Array) -> Array:

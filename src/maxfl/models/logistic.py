@@ -12,7 +12,7 @@ def logistic(inputs: int, classes: int, loss: Loss = cross_entropy) -> Model:
 
     Args:
         inputs: Number of features; inputs of any shape are flattened.
-        classes: Number of outputs: a logit per class, or one per number to be told.
+        classes: Number of outputs: a logit per class, or one per predicted number.
         loss: What it is trained on, see ``maxfl.losses``.
     """
     return mlp(inputs, (), classes, 0.0, loss)

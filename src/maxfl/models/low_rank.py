@@ -94,10 +94,10 @@ def _multiply(equation: JaxprEqn, values: Sequence[Any]) -> list[Array] | None:
     rank = w.base.ndim
     names = dict(shared + common)
     in_x = [names.get(axis, rank + 1 + axis) for axis in range(x.ndim)]
-    summed, kept = {name for _, name in shared}, [name for _, name in common]
+    summed, remaining = {name for _, name in shared}, [name for _, name in common]
     free_x = [name for name in in_x if name > rank]
     free_w = [name for name in range(rank) if name not in names.values()]
-    result = kept + (free_w + free_x if side == 0 else free_x + free_w)
+    result = remaining + (free_w + free_x if side == 0 else free_x + free_w)
     first, second = sorted((w.down, w.up), key=lambda thin: -len(summed.intersection(thin.axes)))
     between = [n for n in in_x if n not in summed.intersection(first.axes)]
     between += [n for n in first.axes if n not in in_x] + [rank]
@@ -215,11 +215,11 @@ def _blocks(old: Sequence[int], new: Sequence[int]) -> list[_Block]:
 
 
 def _reshape_thin(thin: Thin, blocks: list[_Block], shape: Sequence[int]) -> Thin | None:
-    own = [block for block in blocks if set(block.old) & set(thin.axes)]
-    if any(not set(block.old) <= set(thin.axes) for block in own):
+    touched = [block for block in blocks if set(block.old) & set(thin.axes)]
+    if any(not set(block.old) <= set(thin.axes) for block in touched):
         return None
-    old = [axis for block in own for axis in block.old]
-    new = [axis for block in own for axis in block.new]
+    old = [axis for block in touched for axis in block.old]
+    new = [axis for block in touched for axis in block.new]
     ordered = jnp.moveaxis(thin.array, [thin.axes.index(axis) for axis in old], [*range(len(old))])
     return Thin(ordered.reshape(*(shape[axis] for axis in new), -1), tuple(new))
 

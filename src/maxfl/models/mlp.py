@@ -28,7 +28,7 @@ def mlp(
     Args:
         inputs: Number of features; inputs of any shape are flattened.
         hidden: Units of the hidden layers, for instance (64, 30).
-        classes: Number of outputs: a logit per class, or one per number to be told.
+        classes: Number of outputs: a logit per class, or one per predicted number.
         dropout: Share of the first hidden layer's units dropped in training, at least 0 and
             below 1.
         loss: What it is trained on, see ``maxfl.losses``.

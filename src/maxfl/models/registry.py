@@ -86,7 +86,7 @@ def default_loss(name: str, federation: Federation, padding: int = 0) -> Loss:
 
 
 def _count_outputs(federation: Federation, loss: Loss) -> int:
-    """Count the outputs of a model: classes, or numbers to be told of a sample."""
+    """Count the outputs of a model: classes, or numbers predicted of a sample."""
     y = federation.train.y
     if loss is losses.cross_entropy:
         if federation.classes is None:

@@ -72,7 +72,7 @@ def resnet(
 
     Args:
         shape: Of an image: (height, width) or (height, width, channels), as (32, 32, 3).
-        classes: Number of outputs: a logit per class, or one per number to be told.
+        classes: Number of outputs: a logit per class, or one per predicted number.
         blocks: Blocks of each of the three stages.
         width: Channels of the first stage; those after it have twice and four times as many.
         groups: Groups of channels that are normalised together; they divide the width.

@@ -60,7 +60,7 @@ def sections(configuration: Configuration, trace: Trace | None) -> list[Section]
     """Write the card of one model; without a trace, nothing is said of single clients."""
     settings, entry = configuration.settings, configuration.entry
     parts = [
-        Section("The model", [*_model(settings), _weights(configuration)]),
+        Section("The model", [*_model(settings), *_parameters(entry), _weights(configuration)]),
         Section("The data", [f"{configuration.data}.", *_split(settings),
                              *_clients(trace, settings),
                              *(f"Note: {note}." for note in entry["notes"])]),
@@ -103,11 +103,8 @@ def _model(settings: Mapping[str, Any]) -> list[str]:
 
 
 def _local_steps(settings: Mapping[str, Any]) -> list[str]:
-    """Say what differs from plain steps at constant rates on the default loss."""
+    """Say what differs from plain steps at constant rates."""
     get, said = settings.get, []
-    if (loss := get("model.loss", "auto")) != "auto":
-        delta = f" (delta {get('model.huber_delta')})" if loss == "huber" else ""
-        said.append(f"Its loss is {loss}{delta}.")
     if (optimizer := get("local.optimizer", "sgd")) != "sgd" or get("local.weight_decay"):
         decay = get("local.weight_decay")
         more = "" if decay is None else f", weight decay {decay}"
@@ -128,9 +125,18 @@ def _architecture(settings: Mapping[str, Any]) -> str:
             f"A dense network with hidden layers of {hidden} units, dropout "
             f"{settings.get('model.dropout')}."
         )
-    own = {k.removeprefix("model."): v for k, v in settings.items() if k.startswith("model.")}
-    given = ", ".join(f"{k} {v}" for k, v in own.items() if k not in ALL_MODELS_HAVE and v)
+    table = {k.removeprefix("model."): v for k, v in settings.items() if k.startswith("model.")}
+    given = ", ".join(f"{k} {v}" for k, v in table.items() if k not in ALL_MODELS_HAVE and v)
     return f"The model {name}{f' ({given})' if given else ''}."
+
+
+def _parameters(entry: Mapping[str, Any]) -> list[str]:
+    """Say how large the model is and what it is trained on; older summaries do not tell."""
+    if "model" not in entry:
+        return []
+    counts = ((n, kind) for kind, n in entry["model"]["parameters"].items() if n)
+    sizes = ", ".join(f"{n:,} {kind}" for n, kind in counts)
+    return [f"Its parameters: {sizes}. Its loss: {entry['model']['loss']}."]
 
 
 def _weights(configuration: Configuration) -> str:

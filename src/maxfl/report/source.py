@@ -22,6 +22,17 @@ from maxfl.utils.files import read_mapping
 from maxfl.utils.integrity import explain_damage, refuse_damaged
 from maxfl.utils.paths import EXPERIMENT, METRICS, MODEL, STUDY, STUDY_RESULTS, SUMMARY
 
+DESCRIBED = {
+    "local_optimizer.kind": "local.optimizer",
+    "local_optimizer.weight_decay": "local.weight_decay",
+    **{
+        f"{rate}_schedule.{part}": f"schedule.{rate}{key}"
+        for rate in ("local", "server")
+        for part, key in (("kind", ""), ("end", "_end"), ("warmup", "_warmup"))
+    },
+}
+"""What a run from Python says of itself, and the setting that says the same."""
+
 
 class Source(NamedTuple):
     """Everything that a report is made from.
@@ -193,7 +204,8 @@ def _settings(
     description = {k: v for k, v in experiment.items() if k not in ("config", "maxfl", "jax")}
     described = flatten(description | {"data": {"federation": description.pop("federation")[:8]}})
     settings = {
-        k: v[i] if isinstance(v, list) and len(v) == count else v for k, v in described.items()
+        DESCRIBED.get(k, k): v[i] if isinstance(v, list) and len(v) == count else v
+        for k, v in described.items()
     }
     return rename_settings(settings | swept)
 

@@ -28,7 +28,7 @@ from maxfl.engine.trainer import Trainer
 from maxfl.models.registry import default_loss, fit_model
 from maxfl.runs.build_data import prepare_federation, write_prepared
 from maxfl.runs.config import RunConfig
-from maxfl.runs.model_config import ModelSettings, own_settings
+from maxfl.runs.model_config import ModelSettings, model_settings
 from maxfl.utils.errors import InputError
 
 
@@ -110,7 +110,7 @@ def build(configs: Sequence[RunConfig], max_parallel: int | None = None) -> Trai
 def build_model(config: ModelSettings, federation: Federation) -> Model:
     """Return the model for a federation's samples."""
     loss = _loss(config, federation)
-    model = fit_model(config.name, federation, loss, **own_settings(config))
+    model = fit_model(config.name, federation, loss, **model_settings(config))
     return with_precision(model, config.precision)
 
 

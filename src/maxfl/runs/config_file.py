@@ -159,7 +159,7 @@ def unused(config: RunConfig) -> list[str]:
         for section, key, idle, why in checks
         if idle and key in getattr(config, section).model_fields_set
     ]
-    return notes + _as_written(config.data)
+    return notes + _long_warmups(config) + _as_written(config.data)
 
 
 def _local_checks(config: RunConfig) -> list[tuple[str, str, bool, str]]:
@@ -176,6 +176,18 @@ def _local_checks(config: RunConfig) -> list[tuple[str, str, bool, str]]:
             for rate, curve in curves.items()
             for key in ("end", "rounds")
         ),
+    ]
+
+
+def _long_warmups(config: RunConfig) -> list[str]:
+    """Say which rates never reach what they were set to."""
+    rounds, schedule = config.training.rounds, config.schedule
+    warmups = {"local": schedule.local_warmup, "server": schedule.server_warmup}
+    return [
+        f"training.{rate}_lr is never reached: schedule.{rate}_warmup = {warmup}, and there are "
+        f"{rounds} rounds"
+        for rate, warmup in warmups.items()
+        if warmup >= rounds
     ]
 
 

@@ -143,7 +143,7 @@ ModelConfig = Annotated[
 """The table ``[model]``; which one it is, its name says."""
 
 
-def own_settings(config: ModelSettings) -> dict[str, Any]:
+def model_settings(config: ModelSettings) -> dict[str, Any]:
     """Return the settings that only this model has, by its factory's names."""
-    own = type(config).model_fields.keys() - ModelSettings.model_fields.keys()
-    return {key: getattr(config, key) for key in own}
+    names = type(config).model_fields.keys() - ModelSettings.model_fields.keys()
+    return {key: getattr(config, key) for key in names}

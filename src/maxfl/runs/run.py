@@ -179,7 +179,9 @@ def _write_results(
     summary = {
         "seconds": trained.seconds,
         "rounds": experiment.training.rounds,
-        "configurations": summarise(history, labels.values, federation.metadata, trained.findings),
+        "configurations": summarise(
+            history, labels.values, federation.metadata, experiment.model, trained.findings
+        ),
     }
     names = {"configurations": ",".join(map(str, labels.indices))}
     folder.write_results({**contents, MODEL: to_tensors(params, names)}, summary)

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 
 from maxfl.core.federation import Metadata
+from maxfl.core.losses import loss_name
+from maxfl.core.model import Model, count_parameters
 from maxfl.engine.diagnosis import Finding
 from maxfl.engine.history import READINGS, Group, History, Whose
 
@@ -16,13 +18,15 @@ def summarise(
     history: History,
     values: Sequence[dict[str, Any]],
     metadata: Metadata,
+    model: Model,
     findings: Sequence[Sequence[Finding]] = (),
 ) -> list[dict[str, Any]]:
-    """Return an entry per configuration: values, what went wrong, final figures."""
+    """Return an entry per configuration: values, the model, what went wrong, final figures."""
+    described = {"loss": loss_name(model.loss), "parameters": count_parameters(model)._asdict()}
     figures: list[dict[str, dict[str, Any]]] = [
         {
-            model: {str(g): _figures(history, g, c, model) for g in GROUPS}
-            for model in history.models
+            whose: {str(g): _figures(history, g, c, whose) for g in GROUPS}
+            for whose in history.models
         }
         for c in range(len(values))
     ]
@@ -33,6 +37,7 @@ def summarise(
             "values": chosen,
             "data": metadata.title,
             "notes": list(metadata.notes),
+            "model": described,
             "warnings": [finding._asdict() for finding in findings[c]] if findings else [],
             "diverged": bool(failed[c]),
             "stalled_from_round": int(stalled[c]) or None,

@@ -85,9 +85,9 @@ def _leave_out_halves(train: dict[str, Pair], test: dict[str, Pair]) -> tuple[st
     halves = [user for user in train if not (len(train[user][1]) and len(test[user][1]))]
     for user in halves:
         del train[user], test[user]
-    kept = "training and test data are as LEAF split them, whatever data.train_fraction is"
+    as_split = "training and test data are as LEAF split them, whatever data.train_fraction is"
     left_out = f"{len(halves)} users without training or test data are left out"
-    return (kept, left_out) if halves else (kept,)
+    return (as_split, left_out) if halves else (as_split,)
 
 
 def _find(path: Path) -> tuple[list[Path], list[Path]]:

@@ -35,16 +35,16 @@ def reddit(path: Path, vocabulary: int = VOCABULARY) -> Dataset:
 
     samples = read_leaf(path, convert)
     tokens = np.array([*number])
-    kept = _most_frequent(samples.training, tokens, vocabulary - 2)
+    frequent = _most_frequent(samples.training, tokens, vocabulary - 2)
     new_number = np.ones(len(tokens), np.int32)
     new_number[0] = 0
-    new_number[kept] = np.arange(2, 2 + len(kept))
+    new_number[frequent] = np.arange(2, 2 + len(frequent))
     return Dataset(
-        f"LEAF's Reddit, {2 + len(kept):,} tokens",
+        f"LEAF's Reddit, {2 + len(frequent):,} tokens",
         np.concatenate([new_number[x] for x in samples.x]),
         np.concatenate([new_number[y] for y in samples.y]), (),
         owner=samples.owner, owner_names=samples.names, is_test=samples.is_test,
-        vocabulary=(PAD, UNKNOWN, *tokens[kept].tolist()), notes=samples.notes,
+        vocabulary=(PAD, UNKNOWN, *tokens[frequent].tolist()), notes=samples.notes,
     )  # fmt: skip
 
 
@@ -65,8 +65,8 @@ def _sequences(comments: list[Any], labels: list[Any], number: defaultdict[str, 
             f"sequences have shape {list(arrays[0].shape)} and target_tokens "
             f"{list(arrays[1].shape)}; expected the same"
         )
-    told = arrays[1].reshape(len(texts), -1).any(1)
-    return arrays[0][told], arrays[1][told]
+    has_label = arrays[1].reshape(len(texts), -1).any(1)
+    return arrays[0][has_label], arrays[1][has_label]
 
 
 def _most_frequent(pairs: list[Pair], tokens: NDArray[np.str_], most: int) -> NDArray[np.int64]:

@@ -19,7 +19,7 @@ FLAGS = {
     "train": True, "training": True, "is_training": True,
     "deterministic": False, "use_running_average": False,
 }  # fmt: skip
-"""Arguments by which modules are told the mode, and their values in training mode."""
+"""Arguments that tell a module its mode, and their values in training mode."""
 
 
 def from_flax(

@@ -1,0 +1,153 @@
+"""What docs/reproduction.md says is true of the reference runs."""
+
+import re
+import runpy
+
+import numpy as np
+import pytest
+
+from maxfl.cli.terminal import spread
+from support.commands import ROOT
+from support.data_files import need
+from support.pages import read_csv
+
+
+def test_the_reproduction_page_agrees_with_the_annealing_search():
+    from maxfl.algorithms import maxfl_annealed
+
+    found = [
+        {name: float(value) for name, value in row.items()}
+        for row in read_csv("docs/annealing-search.csv")
+    ]
+    assert len(found) == 1152
+    ours = maxfl_annealed(rounds=200).hparams._asdict() | {"rounds": 200, "server_lr": 10}
+    place, setting = next(
+        (i, row) for i, row in enumerate(found, 1) if all(row[n] == ours[n] for n in list(row)[:6])
+    )
+    text = " ".join((ROOT / "docs/reproduction.md").read_text(encoding="utf-8").split())
+    places = {13: "thirteenth"}
+    best = found[0]
+    ours = f"{setting['seen_appeal']:.2f} ± {setting['seen_spread']:.2f}"
+    assert f"has ours {places[place]}, {ours}" in text
+    assert f"the best has {best['seen_appeal']:.2f} ± {best['seen_spread']:.2f}" in text
+
+
+def test_the_reproduction_page_shows_the_reference_runs():
+    page = (ROOT / "docs/reproduction.md").read_text(encoding="utf-8")
+    fill = runpy.run_path(str(ROOT / "scripts/fill_reproduction_page.py"))["filled"]
+    assert page == fill(page)
+
+
+def test_the_sentences_on_single_rates_are_true():
+    text = " ".join((ROOT / "docs/reproduction.md").read_text(encoding="utf-8").split())
+    fill = runpy.run_path(str(ROOT / "scripts/fill_reproduction_page.py"))
+
+    def rates(part):
+        """Accuracy and GM-Appeal by training loss: a row per method, a column per η_l."""
+        lines = fill["rates"]("opt-out", part).splitlines()[2:]
+        cells = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines if line)
+        found = {}
+        for method, *row in cells:
+            pairs = [re.fullmatch(r"([\d.]+); [\d.]+, ([\d.]+)", cell).groups() for cell in row]
+            found[method] = np.array(pairs, float)
+        return found
+
+    fmnist, emnist = rates("FMNIST"), rates("EMNIST")
+    stay = min(fmnist[m][2:, 1].min() for m in fmnist if m not in ("q-FFL", "MW-Fed"))
+    assert f"at least {100 * stay:.0f} % of the clients stay with every method but q-FFL" in text
+    assert max(fmnist[m][2, 1] for m in ("q-FFL", "MW-Fed")) < 0.5
+    apart = np.abs(fmnist["MaxFL"] - fmnist["FedAvg"])[:, 0].max()
+    assert f"within {apart:.1f} points of FedAvg's accuracy at every η_l" in text
+    ahead = (emnist["MaxFL"] - emnist["FedAvg"])[:, 0]
+    assert f"up to {-ahead.min():.1f} points behind where everybody leaves" in text
+    assert f"up to {ahead.max():.1f} ahead where η_l is small" in text
+    assert (emnist["MaxFL"][:4, 1] == 0).all()
+
+
+@pytest.mark.processes
+def test_what_is_said_of_requirements_and_batch_sizes_is_true():
+    from maxfl.data.registry import FASHION_MNIST
+    from maxfl.paper.catalogue import EXHIBITS
+    from maxfl.paper.study import configure
+    from maxfl.runs.build import build
+
+    need(*FASHION_MNIST.values())
+    study, moved = EXHIBITS["tab:unseen"].study, []
+    for seed in range(3):
+        small, large = (
+            build([configure(study.parts[0], study.methods[0], {"training.batch_size": b}, {},
+                             seed).config]).prepare().thresholds.train
+            for b in (32, 128)
+        )  # fmt: skip
+        moved.append(np.abs(small / large - 1))
+    text = " ".join((ROOT / "docs/reproduction.md").read_text(encoding="utf-8").split())
+    mean, most = 100 * np.mean(moved), 100 * np.max(moved)
+    assert f"moves ρ_k by {mean:.1f} % on average and {most:.0f} % at most" in text
+
+
+def test_the_reproductions_summary_quotes_the_reference_runs():
+    from maxfl.paper.cluster_limit_study import limit_rows, read_limit
+    from maxfl.paper.declare import Column
+    from maxfl.paper.results import read, reference_run
+
+    page = (ROOT / "docs/reproduction.md").read_text(encoding="utf-8")
+    text = " ".join(page[page.index("## In short") : page.index("## tab:testacc")].split())
+
+    def figure(study, method, metric, digits, part="FMNIST", model="global"):
+        results = read(reference_run(study), study)
+        values = results.final(method, Column(part, "seen", metric, model))
+        return spread(values.tolist(), digits).replace("\N{NO-BREAK SPACE}", " ")
+
+    def mean(*what, **more):
+        return figure(*what, **more).split(" ± ")[0]
+
+    annealed, plain, fedavg = (
+        figure("clusters", m, "gm_appeal", 2) for m in ("MaxFL, annealed (ours)", "MaxFL", "FedAvg")
+    )
+    assert f"is reached, {annealed}, by annealed MaxFL" in text
+    assert f"T = 1, the paper's, reaches {plain}, FedAvg {fedavg}" in text
+    limits = {row[0]: row for row in limit_rows(read_limit(reference_run("limit")))}
+    assert f"the best of 31 centrally trained models satisfies {limits['0.005'][2]}" in text
+    assert f"solo models reach {limits['0.005'][1]} %" in text
+    for method in ("MaxFL", "FedAvg"):
+        accuracy, appeal = (
+            mean("opt-out", method, *m) for m in (("test_accuracy", 1), ("gm_appeal", 2))
+        )
+        assert f"{accuracy} % and {appeal}" in text
+        accuracy, appeal = (
+            mean("flipped", method, *m, part="FMNIST, 30 % flipped")
+            for m in (("test_accuracy", 1), ("gm_appeal", 2))
+        )
+        assert f"{method} {accuracy} % and {appeal}" in text
+    alone, few, many = (
+        round(float(mean(study, "MW-Fed", "test_accuracy", 1, part)))
+        for study, part in (
+            ("opt-out", "FMNIST"), ("byzantine", "FMNIST, 5 % Byzantine"),
+            ("byzantine", "FMNIST, 10 % Byzantine"),
+        )
+    )  # fmt: skip
+    assert f"MW-Fed's accuracy from {alone} to {few} and {many} %" in text
+    accuracy = [
+        float(mean("clusters", m, "test_accuracy", 1)) for m in ("MaxFL, annealed (ours)", "FedAvg")
+    ]
+    assert accuracy[0] < accuracy[1], "annealing has its price"
+    for method in ("MaxFL", "FedAvg", "SCAFFOLD"):
+        assert f"{mean('opt-out', method, 'test_accuracy', 1, 'EMNIST')} %" in text
+    (maxfl, satisfied), (fedavg, satisfied_too) = (
+        [
+            mean("larger-steps", m, *metric, "EMNIST")
+            for metric in (("test_accuracy", 1), ("gm_appeal", 2))
+        ]
+        for m in ("MaxFL", "FedAvg")
+    )
+    assert f"MaxFL reaches {maxfl} % and satisfies {satisfied} of the clients" in text
+    assert f"FedAvg {fedavg} % and {satisfied_too}" in text
+    kept_clients = [mean("opt-out", m, "gm_appeal", 2, "EMNIST") for m in ("MaxFL", "FedAvg")]
+    assert f"the most clients, {kept_clients[0]} (FedAvg {kept_clients[1]};" in text
+    by_requirement = ", ".join(
+        mean("requirement", "MaxFL, annealed (ours)", "gm_appeal", 2, f"FMNIST, {n} solo steps")
+        for n in (50, 100, 150)
+    )
+    assert f"50, 100 and 150 solo steps ({by_requirement})" in text
+    for method in ("FedAvg", "SCAFFOLD", "MaxFL"):
+        assert mean("finetuned", method, "gm_appeal", 2, model="personal") == "1.00"
