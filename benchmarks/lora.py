@@ -33,17 +33,14 @@ def main() -> None:
         print(json.dumps(measure(*map(int, sys.argv[2:]))))
         return
     file = Path(sys.argv[1]) if len(sys.argv) > 1 else FILE
-    rows = []
+    rows: list[dict[str, Any]] = []
     for size in SIZES:
         words = [sys.executable, __file__, str(file), *map(str, size)]
-        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
         rows.append(json.loads(done.stdout.splitlines()[-1]))
         print(rows[-1], flush=True)
-    found = {
-        "device": jax.devices()[0].device_kind, "machine": platform.machine(),
-        "jax": jax.__version__, "clients": CLIENTS, "rows": rows,
-    }  # fmt: skip
-    file.write_text(json.dumps(found, indent=1) + "\n")
+        # After each, since the second size takes minutes.
+        file.write_text(json.dumps({"clients": CLIENTS, "rows": rows}, indent=1) + "\n")
 
 
 def measure(batch: int, length: int) -> dict[str, Any]:
@@ -59,9 +56,11 @@ def measure(batch: int, length: int) -> dict[str, Any]:
     simulation = maxfl.Simulation(clients, model, maxfl.fedavg(), training, **options)
     spec, footprint = simulation.session.spec, simulation.session.footprint
     maxfl.simulate(clients, model, maxfl.fedavg(), training, **options)
-    trained, frozen = count(jax.eval_shape(model.init, jax.random.key(0))), count(model.frozen)
-    used = jax.devices()[0].memory_stats() or {}
+    trained, _, frozen = maxfl.count_parameters(model)
+    device = jax.devices()[0]
+    used = device.memory_stats() or {}
     return {
+        "device": device.device_kind, "machine": platform.machine(), "jax": jax.__version__,
         "batch": batch, "length": length, "trained": trained, "frozen": frozen,
         "clients_at_once": spec.layout.parallel_clients,
         "predicted": footprint.of(spec.layout), "predicted_data_and_base": footprint.data,
@@ -82,11 +81,6 @@ def federation(length: int) -> maxfl.Federation:
 
     splits = [[sequences(client) for client in range(CLIENTS)] for _ in range(2)]
     return maxfl.Federation.from_clients(*splits)
-
-
-def count(tree: Any) -> int:
-    """Count the numbers in a pytree of arrays or shapes."""
-    return sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(tree))
 
 
 if __name__ == "__main__":

@@ -61,7 +61,20 @@ def frozen_embedding():
     )
 
 
+def adapted():
+    """Low-rank adapters of a classifier."""
+    base = maxfl.mlp(FEATURES, (8, 8), 2, dropout=0.0)
+    return maxfl.lora(base, 2, "weight", params=base.init(jax.random.key(0)))
+
+
+def classes(rng, n):
+    """Whether the first feature is large."""
+    x = rng.normal(3, 2, (n, FEATURES)).astype(np.float32)
+    return x, (x[:, 0] > 3).astype(int)
+
+
 KINDS = {
+    "classes, with adapters": Kind(adapted(), classes),
     "numbers, with state": Kind(
         maxfl.Model(batch_norm.init, batch_norm.apply, loss=maxfl.losses.squared_error), numbers
     ),

@@ -1,5 +1,7 @@
 """Losses of samples, worked by hand."""
 
+import functools
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -69,5 +71,11 @@ def test_losses_have_names():
     def ours(outputs, y):
         return outputs - y
 
-    named = [losses.loss_name(one) for one in (losses.cross_entropy, losses.huber(2), ours)]
-    assert named == ["cross_entropy", "Huber(delta=2.0)", "ours"]
+    names = {
+        losses.cross_entropy: "cross-entropy",
+        losses.huber(2): "huber, delta 2",
+        losses.next_token(-1): "next-token, padding -1",
+        ours: "ours",
+        functools.partial(ours): "ours",
+    }
+    assert [losses.loss_name(loss) for loss in names] == [*names.values()]

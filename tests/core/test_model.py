@@ -30,9 +30,9 @@ def test_parameters_are_counted():
     assert sum(count_parameters(MODEL)) == FEATURES * 6 + 6 + 6 * 5 + 5 + 5 * CLASSES + CLASSES
     model = Model(
         lambda key: Variables(jax.random.normal(key, (2, 3)), jnp.zeros(4)), MODEL.apply,
-        frozen={"base": np.zeros((5, 6))},
+        frozen={"base": np.zeros((5, 6)), "scale": 2.0},
     )  # fmt: skip
-    assert count_parameters(model) == (6, 4, 30)
+    assert count_parameters(model) == (6, 4, 31)
 
 
 def test_equal_parts_make_equal_models():

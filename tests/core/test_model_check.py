@@ -1,5 +1,7 @@
 """Models that do not fit the data are refused before any training."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -112,6 +114,12 @@ def test_a_loss_without_a_gradient_is_refused():
 def test_labels_beyond_the_vocabulary_are_refused():
     tokens = np.array([[1, 2, 0], [5, 1, 2]])
     model = maxfl.transformer(vocabulary=5, length=3, width=4, depth=1, heads=1)
-    with pytest.raises(maxfl.InputError, match=r"up to 5, but the model has 5 logits.*from 0 to 4"):
+    with pytest.raises(maxfl.InputError, match=r"up to 5, but the model has 5 logits, .* 0 to 4"):
         check_model(model, federation(tokens, tokens))
-    check_model(model, federation(tokens - 1 + (tokens == 0), tokens - 1 + (tokens == 0)))
+    inputs = np.minimum(tokens, 4)
+    check_model(model, federation(inputs, inputs))
+    padded = dataclasses.replace(model, loss=maxfl.losses.next_token(padding=5))
+    check_model(padded, federation(tokens, inputs))
+    padded = dataclasses.replace(model, loss=maxfl.losses.next_token(padding=-100))
+    with pytest.raises(maxfl.InputError, match="smallest label is -1"):
+        check_model(padded, federation(np.array([[1, -100, 0], [-1, 1, 2]]), inputs))

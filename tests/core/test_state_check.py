@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import maxfl
@@ -32,11 +33,13 @@ def test_statistics_among_the_parameters_that_nobody_renews_are_refused(wrap):
         check_state_is_taken(model, *shapes(model))
 
 
-def test_statistics_that_apply_closes_over_are_refused():
-    state = jax.tree.map(jnp.asarray, batch_norm.init(None).state)
+@pytest.mark.parametrize("array", [np.asarray, jnp.asarray])
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit, jax.checkpoint])
+def test_statistics_that_apply_closes_over_are_refused(wrap, array):
+    state = jax.tree.map(array, batch_norm.init(None).state)
+    inner = wrap(lambda p, x, key: dropped(maxfl.Variables(p, state), x, key))
     model = maxfl.Model(
-        lambda key: batch_norm.init(key).params,
-        lambda p, x, key=None: dropped(maxfl.Variables(p, state), x, key),
+        lambda key: batch_norm.init(key).params, lambda p, x, key=None: inner(p, x, key)
     )
     with pytest.raises(maxfl.InputError, match="an array that apply closes over"):
         check_state_is_taken(model, *shapes(model))
@@ -60,3 +63,12 @@ def test_state_that_never_changes_is_refused():
     model = maxfl.Model(batch_norm.init, frozen_mode)
     with pytest.raises(maxfl.InputError, match="returns its state unchanged in training mode"):
         check_state_moves(model, *shapes(model))
+
+
+def test_state_may_become_constant():
+    def ready(v, x, key=None):
+        found = batch_norm.apply(v, x, key)
+        return found if key is None else (found[0], {**found[1], "var": 1.0})
+
+    model = maxfl.Model(batch_norm.init, ready)
+    check_state_moves(model, *shapes(model))

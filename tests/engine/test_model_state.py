@@ -64,14 +64,16 @@ def test_clients_that_keep_their_state_send_none(clients):
     """FedBN's statistics: everybody evaluates the global model with its own."""
     history = run(clients, model(keep_local=True), rounds=3)
     v = batch_norm.start(FEATURES, CLASSES)
-    own = [{"mean": v["mean"], "var": v["var"]} for _ in clients]
+    states = [{"mean": v["mean"], "var": v["var"]} for _ in clients]
     for round_ in range(3):
-        seen = [batch_norm.Variables({**v, **state}) for state in own]
+        seen = [batch_norm.Variables({**v, **state}) for state in states]
         trained = [batch_norm.train(seen[k], batches(clients, round_, k), RATE) for k in range(3)]
-        own = [{"mean": t["mean"], "var": t["var"]} for t in trained]
+        states = [{"mean": t["mean"], "var": t["var"]} for t in trained]
         stay = [batch_norm.Variables({**t, "mean": v["mean"], "var": v["var"]}) for t in trained]
         v = batch_norm.server_step(v, stay, SERVER_LR)
-        expected = [batch_norm.loss({**v, **own[k]}, *client) for k, client in enumerate(clients)]
+        expected = [
+            batch_norm.loss({**v, **states[k]}, *client) for k, client in enumerate(clients)
+        ]
         np.testing.assert_allclose(
             history.evaluation.train_loss[0, round_ + 1], expected, rtol=5e-5
         )

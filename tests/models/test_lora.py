@@ -111,15 +111,14 @@ def test_where_chooses_by_path_and_array():
     assert (out.A.shape, out.B.shape) == ((2, 4, 2), (2, D))
 
 
-def test_a_weight_that_is_used_otherwise_is_formed():
-    squares = maxfl.Model(
-        lambda _: {"w": PARAMS["recurrent"]}, lambda p, x, _=None: x + p["w"] ** 2
-    )
-    model = maxfl.lora(squares, 1, params=squares.init(None))
+@pytest.mark.parametrize("use", [lambda w: w**2, lambda w: (8 * w).astype(int).astype(float)])
+def test_a_weight_that_is_used_otherwise_is_formed(use):
+    base = maxfl.Model(lambda _: {"w": PARAMS["recurrent"]}, lambda p, x, _=None: x + use(p["w"]))
+    model = maxfl.lora(base, 1, params=base.init(None))
     adapters = draw(model, jax.random.key(1))
     found = jax.jit(model.outputs)(adapters, jnp.zeros(()), model.frozen)
     w = PARAMS["recurrent"] + adapters["w"].A @ adapters["w"].B
-    np.testing.assert_allclose(found, w**2, atol=1e-6)
+    np.testing.assert_allclose(found, use(w), atol=1e-6)
 
 
 def test_state_stays_with_the_clients():

@@ -2,7 +2,7 @@
 
 import re
 
-from maxfl.report.model_card import _called, cards
+from maxfl.report.model_card import _called, _local_steps, cards
 from maxfl.report.source import read
 from support.made_runs import CLIENTS, ROUNDS, make_history
 
@@ -22,3 +22,14 @@ def test_the_card_says_for_whom_the_model_does_not_work(folders):
 
 def test_clients_are_called_by_name_or_number():
     assert [_called(4), _called("4"), _called("scott")] == ["client 4", "client 4", "scott"]
+
+
+def test_local_steps_that_are_not_plain_are_named():
+    assert _local_steps({"local.optimizer": "sgd", "local.clip_norm": "inf"}) == []
+    assert _local_steps({"local.optimizer": "adamw"}) == [
+        "Clients take steps of adamw, weight decay 0.01."
+    ]
+    assert _local_steps({"local.clip_norm": 2.0, "schedule.local_warmup": 3.0}) == [
+        "Clients take steps of sgd, gradients clipped to a norm of 2.0.",
+        "The rate of the clients first rises over 3 rounds.",
+    ]

@@ -7,7 +7,7 @@ import pytest
 
 import maxfl
 from maxfl.core.metrics import ACCURACY
-from maxfl.report.source import DESCRIBED, read
+from maxfl.report.source import SETTING_OF, _settings, read
 from maxfl.report.write import write_report
 from maxfl.runs.config import RunConfig
 from maxfl.runs.tables import to_parquet
@@ -94,9 +94,17 @@ def test_models_that_measure_different_things_are_not_put_together(tmp_path):
 def test_a_run_from_python_says_the_same_as_one_with_settings():
     made = simulation(
         maxfl.fedavg(),
-        local_optimizer=maxfl.local_optimizers.adamw(),
-        local_schedule=maxfl.schedules.cosine(),
-        server_schedule=maxfl.schedules.linear(),
+        local_optimizer=maxfl.local_optimizers.adamw(0.8, 0.9, 0.1, 0.2, clip_norm=3.0),
+        local_schedule=maxfl.schedules.cosine(end=0.3, warmup=2, rounds=4),
+        server_schedule=maxfl.schedules.linear(end=0.4, warmup=1, rounds=5),
     )
-    assert set(DESCRIBED) <= set(flatten(made.describe()))
-    assert set(DESCRIBED.values()) <= set(flatten(RunConfig().model_dump()))
+    adamw = {"optimizer": "adamw", "beta1": 0.8, "beta2": 0.9, "eps": 0.1, "weight_decay": 0.2,
+             "clip_norm": 3.0}  # fmt: skip
+    schedule = {
+        "local": "cosine", "local_end": 0.3, "local_warmup": 2, "local_rounds": 4,
+        "server": "linear", "server_end": 0.4, "server_warmup": 1, "server_rounds": 5,
+    }  # fmt: skip
+    config = RunConfig.model_validate({"local": adamw, "schedule": schedule})
+    expected = flatten(config.model_dump(include={"local", "schedule"}))
+    found = _settings(made.describe(), {}, {"values": {}}, 0, 1)
+    assert {key: found[key] for key in SETTING_OF.values()} == expected

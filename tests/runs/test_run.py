@@ -57,7 +57,7 @@ def test_the_folder_holds_the_history_in_open_formats(history, folder):
     np.testing.assert_array_equal(rounds["participated"], cohorts.participated[cohorts.sampled])
     np.testing.assert_array_equal(rounds["round"][:4], [1, 1, 1, 2])
     card = (folder / "model-card.md").read_text()
-    assert f"Its parameters: {sum(count_parameters(MODEL)):,} trained. Its loss: cross_entr" in card
+    assert f"Its parameters: {sum(count_parameters(MODEL)):,} trained. Its loss: `cross-" in card
     clients = pq.read_table(folder / "clients.parquet").to_pydict()
     np.testing.assert_array_equal(clients["train_samples"][: SMALL.clients], SMALL.train_sizes)
     np.testing.assert_array_equal(clients["requirement"], history.thresholds.train.ravel())

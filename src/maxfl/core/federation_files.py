@@ -9,7 +9,6 @@ names.bin flipped.bin               what clients are called, whose labels contra
 
 import hashlib
 import json
-import mmap
 import os
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -36,6 +35,7 @@ from maxfl.utils.disk_space import explain_disk_full, require_space
 from maxfl.utils.errors import InputError, check_count, shorten
 from maxfl.utils.files import digest, partial_path, read_mapping, write_json
 from maxfl.utils.integrity import explain_damage, find_broken_seal, seal
+from maxfl.utils.mapped import forget, value_range
 
 UNFINISHED = ".federation.unfinished"
 """There while a federation is being written, and where that was cut off."""
@@ -268,12 +268,16 @@ def _check_whole(folder: Path, split: str, samples: Samples, classes: int | None
     offsets, labels = samples.offsets, samples.y
     if offsets[0] != 0 or offsets[-1] != len(labels) or (np.diff(offsets) < 1).any():
         wrong, what = f"{split}-offsets.bin", "which samples are whose"
-    elif classes is not None and (labels.min() < 0 or labels.max() >= classes):
+    elif classes is not None and not _are_classes(labels, classes):
         wrong, what = f"{split}-y.bin", f"labels from 0 to {classes - 1}"
     else:
-        _forget(labels)
         return
     raise InputError(f"{folder / wrong} does not hold {what}: it is damaged; {AGAIN}")
+
+
+def _are_classes(labels: Any, classes: int) -> bool:
+    low, high = value_range([labels])
+    return bool(low >= 0 and high < classes)
 
 
 def _each(folder: Path, name: str, description: dict[str, Any], dtype: Any) -> Any:
@@ -305,8 +309,8 @@ def read_clients(samples: Samples, clients: NDArray[np.int64], room: int | None 
     for begin, end, at in zip(starts, ends, offsets[:-1], strict=True):
         x[at : at + end - begin] = samples.x[begin:end]
         y[at : at + end - begin] = samples.y[begin:end]
-    _forget(samples.x)
-    _forget(samples.y)
+    forget(samples.x)
+    forget(samples.y)
     for array, source in ((x, samples.x), (y, samples.y)):
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise InputError(
@@ -314,9 +318,3 @@ def read_clients(samples: Samples, clients: NDArray[np.int64], room: int | None 
                 f"infinite: it is damaged; {AGAIN}"
             )
     return Samples(x, y, offsets)
-
-
-def _forget(array: Any) -> None:
-    """Give mapped pages back, which would otherwise count as this process's memory."""
-    if isinstance(array, np.memmap) and hasattr(mmap, "MADV_DONTNEED"):
-        array._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]

@@ -19,6 +19,9 @@ from numpy.typing import ArrayLike
 
 from maxfl.utils.errors import check_number
 
+ADAMW_DECAY = 0.01
+"""AdamW's weight decay where none is given."""
+
 
 class LocalKind(StrEnum):
     """Which optimizer."""
@@ -114,7 +117,7 @@ def adamw(
     beta1: ArrayLike = 0.9,
     beta2: ArrayLike = 0.999,
     eps: ArrayLike = 1e-8,
-    weight_decay: ArrayLike = 0.01,
+    weight_decay: ArrayLike = ADAMW_DECAY,
     clip_norm: ArrayLike | None = None,
 ) -> LocalOptimizer:
     """Take Adam's steps with decoupled weight decay; training.local_lr near 0.001."""

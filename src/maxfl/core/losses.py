@@ -14,6 +14,7 @@ over what a sample consists of, not a sum. A sequence of nothing but padding has
 counts in its client's mean: leave such out.
 """
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -73,8 +74,16 @@ class NextToken:
 
 
 def loss_name(loss: Loss) -> str:
-    """Return what a loss is called: a function's name, or a ready-made one with its setting."""
-    return str(getattr(loss, "__name__", None) or repr(loss))
+    """Return what a loss is called: ready-made ones as in a file, others by their function."""
+    match loss:
+        case Huber(delta):
+            return f"huber, delta {delta:g}"
+        case NextToken(padding):
+            return f"next-token, padding {padding}"
+        case functools.partial():
+            return loss_name(loss.func)
+    name = str(getattr(loss, "__name__", type(loss).__name__))
+    return name.replace("_", "-") if loss in READY_MADE else name
 
 
 def huber(delta: float = 1.0) -> Huber:
@@ -86,6 +95,10 @@ def huber(delta: float = 1.0) -> Huber:
 def next_token(padding: int = 0) -> NextToken:
     """Return the mean cross-entropy of the tokens y of a sequence, without ``padding``."""
     return NextToken(int(padding))
+
+
+READY_MADE = (cross_entropy, multi_label, squared_error, absolute_error)
+"""Those without a setting."""
 
 
 def align(outputs: Array, y: Array) -> tuple[Array, Array]:

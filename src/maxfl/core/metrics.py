@@ -88,7 +88,7 @@ def token_accuracy(padding: int = 0) -> Metric:
 
 
 def perplexity(padding: int = 0) -> Metric:
-    """Return exp of the mean loss of the tokens, without ``padding``."""
+    """Return exp of ``losses.next_token``'s mean, in which all sequences count alike."""
     return Metric(losses.next_token(padding), higher_is_better=False, of_mean=jnp.exp)
 
 

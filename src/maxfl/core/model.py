@@ -2,11 +2,13 @@
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from maxfl.core.federation import InputScaling
@@ -126,9 +128,9 @@ class ParameterCounts(NamedTuple):
     """How many numbers a model has.
 
     Attributes:
-        trained: That gradients train, and that travel.
+        trained: That gradients train.
         state: That a forward pass renews.
-        frozen: That nobody trains, and that never travel.
+        frozen: That nobody trains; they never travel.
     """
 
     trained: int
@@ -140,8 +142,11 @@ def count_parameters(model: Model) -> ParameterCounts:
     """Count a model's parameters, without drawing them."""
     drawn = jax.eval_shape(model.init, jax.eval_shape(lambda: jax.random.key(0)))
     params, state = drawn if isinstance(drawn, Variables) else (drawn, ())
-    trees = (params, state, model.frozen)
-    return ParameterCounts(*(sum(leaf.size for leaf in jax.tree.leaves(tree)) for tree in trees))
+    sizes = [
+        sum(math.prod(np.shape(leaf)) for leaf in jax.tree.leaves(tree))
+        for tree in (params, state, model.frozen)
+    ]
+    return ParameterCounts(*sizes)
 
 
 def model_inputs(model: Model, input_scaling: InputScaling, x: Array) -> Array:

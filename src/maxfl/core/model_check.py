@@ -13,6 +13,7 @@ from maxfl.core.federation import Federation
 from maxfl.core.model import Model, Variables, model_inputs
 from maxfl.core.state_check import check_state_is_taken, check_state_moves
 from maxfl.utils.errors import InputError
+from maxfl.utils.mapped import Range, value_range
 
 SAMPLES = 2
 """That the model is tried on."""
@@ -93,26 +94,21 @@ def _check_inputs(model: Model, federation: Federation) -> Any:
 def _check_numbers(model: Model, federation: Federation) -> None:
     """Refuse labels and tokens that a loss or an embedding would take without a word."""
     if model.loss is losses.multi_label:
-        low, high = _range(federation, "y")
+        low, high = _label_range(federation)
         if low < 0 or high > 1:
             raise InputError(
                 f"multi-label loss needs labels of 0 and 1, but they run from {low} to {high}: "
                 f"choose squared_error for numbers, cross_entropy for classes"
             )
-    if model.tokens and (low := _range(federation, "x")[0]) < 0:
-        raise InputError(f"tokens count from 0, but the smallest is {low}: renumber them")
-    padding = getattr(model.loss, "padding", None)  # of next_token
-    if padding is not None and padding != (low := _range(federation, "y")[0]) < 0:
-        raise InputError(
-            f"tokens count from 0, but the smallest label is {low}: renumber them, or if it is "
-            f"padding, give maxfl.losses.next_token(padding={low})"
-        )
+    if model.tokens:
+        low = value_range([federation.train.x, federation.test.x]).low
+        if low < 0:
+            raise InputError(f"tokens count from 0, but the smallest is {low}: renumber them")
 
 
-def _range(federation: Federation, name: str) -> tuple[Any, Any]:
-    """Return the smallest and the largest number of all samples' features or labels."""
-    both = [getattr(samples, name) for samples in (federation.train, federation.test)]
-    return min(a.min() for a in both), max(a.max() for a in both)
+def _label_range(federation: Federation, padding: int | None = None) -> Range:
+    """Return the range of all labels but padding."""
+    return value_range([federation.train.y, federation.test.y], padding)
 
 
 def _check_params(model: Model, params: Any) -> None:
@@ -180,7 +176,7 @@ def _check_loss(model: Model, federation: Federation, outputs: Any, trial: Trial
     )
     _check_per_sample("loss", values)
     if isinstance(model.loss, losses.NextToken):
-        _check_vocabulary(federation, outputs)
+        _check_vocabulary(_label_range(federation, model.loss.padding), outputs.shape[-1])
     if not jnp.issubdtype(values.dtype, jnp.floating):
         raise InputError(f"the loss gives {values.dtype}, which has no gradient: give floats")
     for name, metric in model.named_metrics:
@@ -224,13 +220,18 @@ def _check_logits(federation: Federation, logits: Any) -> None:
         raise InputError(f"the model gives outputs of type {logits.dtype}; expected floats")
 
 
-def _check_vocabulary(federation: Federation, logits: Any) -> None:
+def _check_vocabulary(labels: Range, vocabulary: int) -> None:
     """Refuse labels without a logit, whose loss would not be finite."""
-    vocabulary, largest = logits.shape[-1], _range(federation, "y")[1]
-    if largest >= vocabulary:
+    if labels.low < 0:
         raise InputError(
-            f"tokens run up to {largest}, but the model has {vocabulary} logits for each, for "
-            f"tokens from 0 to {vocabulary - 1}: give it a larger vocabulary"
+            f"tokens count from 0, but the smallest label is {labels.low}: renumber them, or if it "
+            f"is padding, give maxfl.losses.next_token(padding={labels.low})"
+        )
+    if labels.high >= vocabulary:
+        raise InputError(
+            f"labels run up to {labels.high}, but the model has {vocabulary} logits, for tokens "
+            f"from 0 to {vocabulary - 1}: give it a larger vocabulary, or if {labels.high} is "
+            f"padding, give maxfl.losses.next_token(padding={labels.high})"
         )
 
 

@@ -3,7 +3,8 @@
 All arguments are arrays, or their shapes and types: nothing is computed.
 """
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -48,7 +49,7 @@ def check_state_moves(model: Model, params: Any, x: Any, key: Any) -> None:
         return model.training_outputs(params, x, key, frozen)[1]
 
     jaxpr = jax.make_jaxpr(new_state)(params, x, key, model.frozen).jaxpr
-    if set(jaxpr.outvars) <= set(jaxpr.invars):
+    if all(_is_variable(v) and v in jaxpr.invars for v in jaxpr.outvars):
         raise InputError(
             "the model returns its state unchanged in training mode, as a BatchNorm does that is "
             "in evaluation mode: switch it when apply gets a key (from_flax(train_argument=...)); "
@@ -56,10 +57,17 @@ def check_state_moves(model: Model, params: Any, x: Any, key: Any) -> None:
         )
 
 
-class _Uses(NamedTuple):
-    """Arrays that a function reads, and those of them that its outputs depend on.
+class _Constant(NamedTuple):
+    """An array that a function closes over."""
 
-    Numbers are places among the function's inputs; other arrays are known by their identity.
+    identity: Any
+
+
+class _Uses(NamedTuple):
+    """What a program reads, and what of that its outputs depend on.
+
+    These are places among the function's inputs, or arrays that it closes over; on the way there,
+    variables of the program.
     """
 
     read: set[Any]
@@ -68,49 +76,60 @@ class _Uses(NamedTuple):
 
 def _uses(function: Callable[..., Any], *args: Any) -> _Uses:
     closed = jax.make_jaxpr(function)(*args)
-    jaxpr = closed.jaxpr
-    names = {v: i for i, v in enumerate(jaxpr.invars)}
-    names |= {
-        v: ("closed over", id(c))
-        for v, c in zip(jaxpr.constvars, closed.consts, strict=True)
-        if np.ndim(c) > 0 and jnp.issubdtype(c.dtype, jnp.floating)
-    }
-    read, needed = _trace_back(jaxpr, [True] * len(jaxpr.outvars))
-    return _Uses({names[v] for v in read if v in names}, {names[v] for v in needed if v in names})
+    places: dict[Any, Any] = {v: i for i, v in enumerate(closed.jaxpr.invars)}
+    found = _trace_back(closed.jaxpr, closed.consts, [True] * len(closed.jaxpr.outvars))
+    return _renamed(found, places)
 
 
-def _trace_back(jaxpr: Any, wanted: list[bool]) -> tuple[set[Any], set[Any]]:
-    """Return the variables that a program reads, and those that its wanted outputs depend on."""
+def _trace_back(jaxpr: Any, consts: Sequence[Any], wanted: list[bool]) -> _Uses:
+    """Follow a program from its wanted outputs back to its inputs and constants."""
     needed = {v for v, want in zip(jaxpr.outvars, wanted, strict=True) if want and _is_variable(v)}
     read = {v for v in jaxpr.outvars if _is_variable(v)}
     for equation in reversed(jaxpr.eqns):
         outputs = [v in needed for v in equation.outvars]
-        inner = _called(equation)
-        if inner is None:
+        called = _called(equation)
+        if called is None:
             reads = {v for v in equation.invars if _is_variable(v)}
             needs = reads if any(outputs) else set()
         else:  # as jit and checkpoint: an input may matter to one of its outputs alone
-            names = dict(zip(inner.invars, equation.invars, strict=True))
-            reads, needs = (
-                {names[v] for v in found if v in names and _is_variable(names[v])}
-                for found in _trace_back(inner, outputs)
-            )
+            inner = _trace_back(*called, outputs)
+            arguments = zip(called[0].invars, equation.invars, strict=True)
+            reads, needs = _renamed(inner, {v: a for v, a in arguments if _is_variable(a)})
         read |= reads
         needed |= needs
-    return read, needed
+    constants = {v: _identify(c) for v, c in zip(jaxpr.constvars, consts, strict=True)}
+    inputs = {v: v for v in jaxpr.invars}
+    return _renamed(_Uses(read, needed), inputs | {v: c for v, c in constants.items() if c})
 
 
-def _called(equation: Any) -> Any:
-    """Return the program that an equation calls with its inputs and outputs; None if none."""
-    inner = [getattr(p, "jaxpr", p) for p in equation.params.values()]
-    programs = [p for p in inner if hasattr(p, "eqns")]
-    same = [
-        p
-        for p in programs
-        if (len(p.invars), len(p.outvars)) == (len(equation.invars), len(equation.outvars))
-    ]
-    is_call = equation.primitive.name in CALLS
-    return same[0] if is_call and len(same) == len(programs) == 1 else None
+def _renamed(uses: _Uses, names: dict[Any, Any]) -> _Uses:
+    """Return what has a name, by that name, and the constants."""
+    read, needed = (
+        {found if isinstance(found, _Constant) else names.get(found) for found in part} - {None}
+        for part in uses
+    )
+    return _Uses(read, needed)
+
+
+def _identify(array: Any) -> _Constant | None:
+    """Tell arrays of floats apart: JAX's by identity, NumPy's, which tracing copies, by value."""
+    if np.ndim(array) == 0 or not jnp.issubdtype(array.dtype, jnp.floating):
+        return None
+    if isinstance(array, jax.Array):
+        return _Constant(id(array))
+    digest = hashlib.sha256(np.ascontiguousarray(array).data).digest()
+    return _Constant((array.shape, str(array.dtype), digest))
+
+
+def _called(equation: Any) -> tuple[Any, Sequence[Any]] | None:
+    """Return the program and the constants that an equation calls; None if it calls none."""
+    inner = [(getattr(p, "jaxpr", p), getattr(p, "consts", ())) for p in equation.params.values()]
+    programs = [(program, consts) for program, consts in inner if hasattr(program, "eqns")]
+    if equation.primitive.name not in CALLS or len(programs) != 1:
+        return None
+    (program, consts) = programs[0]
+    sizes = len(program.invars), len(program.outvars)
+    return (program, consts) if sizes == (len(equation.invars), len(equation.outvars)) else None
 
 
 def _is_variable(value: Any) -> bool:
@@ -119,7 +138,7 @@ def _is_variable(value: Any) -> bool:
 
 def _name(place: Any, params: Any) -> str:
     """Return a parameter's path, or say that it is none."""
-    if isinstance(place, tuple):
+    if isinstance(place, _Constant):
         return "an array that apply closes over"
     paths = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(params)]
     return f"params{paths[place]}" if place < len(paths) else "a frozen parameter"

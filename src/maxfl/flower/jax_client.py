@@ -162,9 +162,8 @@ def client_app(local: Local, solo_steps: int = 100) -> ClientApp:
         (config,) = message.content.config_records.values()
         round_ = int(config["server-round"]) - 1  # type: ignore[arg-type]
         trained = local.train(params_of(message, context), round_, client)
-        if (
-            local.model.keep_local
-        ):  # the server gets back the state that it sent: it changes nothing
+        if local.model.keep_local:
+            # The server gets back the state that it sent, so that it changes nothing.
             context.state[MODEL_STATE] = _record(trained.state)
             trained = trained._replace(state=sent(message).state)
         size = int(local.federation.train_sizes[client])

@@ -142,7 +142,7 @@ def _transpose(equation: JaxprEqn, values: Sequence[Any]) -> list[LowRank] | Non
 
 def _convert(equation: JaxprEqn, values: Sequence[Any]) -> list[LowRank] | None:
     (w,), dtype = values, equation.params["new_dtype"]
-    if not isinstance(w, LowRank):
+    if not isinstance(w, LowRank) or not jnp.issubdtype(dtype, jnp.inexact):  # rounding: not linear
         return None
     down, up = (Thin(thin.array.astype(dtype), thin.axes) for thin in (w.down, w.up))
     return [LowRank(bind(equation, [w.base])[0], down, up)]

@@ -17,6 +17,7 @@ from maxfl.models.mlp import mlp
 from maxfl.models.resnet import resnet
 from maxfl.models.transformer import transformer
 from maxfl.utils.errors import InputError, check_choice
+from maxfl.utils.mapped import value_range
 
 
 class Wanted(NamedTuple):
@@ -34,7 +35,7 @@ class ModelEntry(NamedTuple):
     Attributes:
         factory: Makes it, of what fits it to the data, ``classes``, ``loss`` and its settings.
         fit: Returns what fits it to a federation's inputs, by the factory's names.
-        tokens: Whether its inputs are tokens, so that it can tell the next one at every position.
+        tokens: Whether its inputs are tokens, so that it can predict the next ones.
     """
 
     factory: Callable[..., Model]
@@ -79,7 +80,7 @@ def default_loss(name: str, federation: Federation, padding: int = 0) -> Loss:
     if MODELS[name].tokens and y.ndim == 2:
         return losses.next_token(padding)
     raise InputError(
-        f"labels are {y.dtype}{list(y.shape[1:])}, of which {name} can't tell the loss: for "
+        f"labels are {y.dtype}{list(y.shape[1:])}, of which {name} can't choose a loss: for "
         f'sequences of tokens choose model.name = "lstm" or "transformer"; else choose '
         f'model.loss = "multi-label" if they are 0 and 1, "squared-error" if they are numbers'
     )
@@ -97,8 +98,8 @@ def _count_outputs(federation: Federation, loss: Loss) -> int:
         return federation.classes
     if y.ndim > 2:
         raise InputError(
-            f"labels of shape {list(y.shape[1:])}: models of the zoo tell a number, or a row of "
-            f"them, for each sample; store labels as [samples, numbers]"
+            f"labels of shape {list(y.shape[1:])}: models of the zoo predict a number, or a row "
+            f"of them, for each sample; store labels as [samples, numbers]"
         )
     return math.prod(y.shape[1:])
 
@@ -132,18 +133,17 @@ def _fit_tokens(wanted: Wanted) -> dict[str, Any]:
             f"{wanted.name} takes sequences of tokens, integers [length], but samples are "
             f"{train.x.dtype}{list(train.x.shape[1:])}: choose mlp, logistic, or cnn for images"
         )
-    arrays = [train.x, test.x]
+    low, high = value_range([train.x, test.x])
     if isinstance(wanted.loss, NextToken):
         if train.y.shape[1:] != train.x.shape[1:] or are_classes(train.y):
             raise InputError(
                 f"for the loss of next tokens, labels are the tokens after each of x, integers "
                 f"{list(train.x.shape[1:])}, but they are {train.y.dtype}{list(train.y.shape[1:])}"
             )
-        arrays += [train.y, test.y]
-    least = min(int(a.min()) for a in arrays[:2])
-    if least < 0:
-        raise InputError(f"tokens count from 0, but the smallest is {least}: renumber them")
-    needed = max(int(a.max()) for a in arrays) + 1
+        high = max(high, value_range([train.y, test.y], wanted.loss.padding).high)
+    if low < 0:
+        raise InputError(f"tokens count from 0, but the smallest is {low}: renumber them")
+    needed = int(high) + 1
     named = wanted.federation.metadata.vocabulary
     known = needed if named is None else max(needed, len(named))
     vocabulary = wanted.settings.get("vocabulary") or known

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from maxfl.core.local_optimizers import ADAMW_DECAY
 from maxfl.core.metrics import MetricInfo
 from maxfl.report.configurations import Configuration
 from maxfl.report.legacy import METRICS
@@ -105,11 +106,16 @@ def _model(settings: Mapping[str, Any]) -> list[str]:
 def _local_steps(settings: Mapping[str, Any]) -> list[str]:
     """Say what differs from plain steps at constant rates."""
     get, said = settings.get, []
-    if (optimizer := get("local.optimizer", "sgd")) != "sgd" or get("local.weight_decay"):
-        decay = get("local.weight_decay")
-        more = "" if decay is None else f", weight decay {decay}"
-        said.append(f"Clients take steps of {optimizer}{more}.")
+    optimizer, decay = get("local.optimizer", "sgd"), get("local.weight_decay")
+    decay = decay if decay is not None else ADAMW_DECAY if optimizer == "adamw" else 0
+    clip = get("local.clip_norm")
+    more = [f"weight decay {decay}"] if decay else []
+    more += [f"gradients clipped to a norm of {clip}"] if clip not in (None, "inf") else []
+    if optimizer != "sgd" or more:
+        said.append(f"Clients take steps of {', '.join([optimizer, *more])}.")
     for rate, whose in (("local", "clients"), ("server", "server")):
+        if warmup := get(f"schedule.{rate}_warmup"):
+            said.append(f"The rate of the {whose} first rises over {warmup:g} rounds.")
         if (curve := get(f"schedule.{rate}", "constant")) != "constant":
             end = get(f"schedule.{rate}_end")
             said.append(f"The rate of the {whose} falls ({curve}) to {end} of itself.")
@@ -134,9 +140,10 @@ def _parameters(entry: Mapping[str, Any]) -> list[str]:
     """Say how large the model is and what it is trained on; older summaries do not tell."""
     if "model" not in entry:
         return []
-    counts = ((n, kind) for kind, n in entry["model"]["parameters"].items() if n)
-    sizes = ", ".join(f"{n:,} {kind}" for n, kind in counts)
-    return [f"Its parameters: {sizes}. Its loss: {entry['model']['loss']}."]
+    words = {"trained": "trained", "state": "of state", "frozen": "frozen"}
+    counts = entry["model"]["parameters"]
+    sizes = ", ".join(f"{counts[kind]:,} {word}" for kind, word in words.items() if counts[kind])
+    return [f"Its parameters: {sizes}. Its loss: `{entry['model']['loss']}`."]
 
 
 def _weights(configuration: Configuration) -> str:

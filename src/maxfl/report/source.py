@@ -12,7 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from maxfl.core.local_optimizers import LocalHParams
 from maxfl.core.metrics import MetricInfo
+from maxfl.core.schedules import ScheduleHParams
 from maxfl.report.configurations import Configuration, Found, name_all
 from maxfl.report.legacy import COLUMNS, how_to_finish, rename_settings
 from maxfl.report.legacy import METRICS as METRIC_NAMES
@@ -22,13 +24,14 @@ from maxfl.utils.files import read_mapping
 from maxfl.utils.integrity import explain_damage, refuse_damaged
 from maxfl.utils.paths import EXPERIMENT, METRICS, MODEL, STUDY, STUDY_RESULTS, SUMMARY
 
-DESCRIBED = {
+SETTING_OF = {
     "local_optimizer.kind": "local.optimizer",
-    "local_optimizer.weight_decay": "local.weight_decay",
+    **{f"local_optimizer.{name}": f"local.{name}" for name in LocalHParams._fields},
+    **{f"{rate}_schedule.kind": f"schedule.{rate}" for rate in ("local", "server")},
     **{
-        f"{rate}_schedule.{part}": f"schedule.{rate}{key}"
+        f"{rate}_schedule.{name}": f"schedule.{rate}_{name}"
         for rate in ("local", "server")
-        for part, key in (("kind", ""), ("end", "_end"), ("warmup", "_warmup"))
+        for name in ScheduleHParams._fields
     },
 }
 """What a run from Python says of itself, and the setting that says the same."""
@@ -204,7 +207,7 @@ def _settings(
     description = {k: v for k, v in experiment.items() if k not in ("config", "maxfl", "jax")}
     described = flatten(description | {"data": {"federation": description.pop("federation")[:8]}})
     settings = {
-        DESCRIBED.get(k, k): v[i] if isinstance(v, list) and len(v) == count else v
+        SETTING_OF.get(k, k): v[i] if isinstance(v, list) and len(v) == count else v
         for k, v in described.items()
     }
     return rename_settings(settings | swept)

@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from maxfl.algorithms import ALGORITHMS
+from maxfl.core.local_optimizers import ADAMW_DECAY
 from maxfl.data.text import compiled
 from maxfl.runs.model_config import MlpConfig, ModelConfig
 from maxfl.runs.section import Fraction, Section
@@ -238,7 +239,7 @@ class LocalConfig(Section):
     @property
     def decay(self) -> float:
         """λ, as given or by default."""
-        default = 0.01 if self.optimizer == "adamw" else 0.0
+        default = ADAMW_DECAY if self.optimizer == "adamw" else 0.0
         return default if self.weight_decay is None else self.weight_decay
 
 

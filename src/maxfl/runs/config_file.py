@@ -112,7 +112,7 @@ def _without_others(table: Any, named: Named, new: Any) -> Any:
 
 
 def unused(config: RunConfig) -> list[str]:
-    """Return settings that were given but do nothing beside the others, in words."""
+    """Return settings that do nothing beside the others, or never take effect, in words."""
     everyone = config.participation.rule == "everyone"
     fixed = config.requirement.kind == "fixed"
     server = config.server

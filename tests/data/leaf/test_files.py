@@ -73,6 +73,12 @@ def test_wrong_files(tmp_path, users, changes, words):
         read(write_leaf(tmp_path / "all_data.json", users, changes))
 
 
+def test_lengths_must_agree_between_training_and_test_data(tmp_path):
+    path = write_split(tmp_path, ONE, {"bob": ([[1, 2]], [0])})
+    with pytest.raises(InputError, match="user bob: samples of length 2 where others have 1"):
+        read(path)
+
+
 def test_wrong_folders(tmp_path):
     with pytest.raises(InputError, match="there is no such file or folder"):
         read(tmp_path / "none")

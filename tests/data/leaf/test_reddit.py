@@ -13,7 +13,7 @@ TRAIN = {"1": comments("a b a b", "a"), "2": comments("c a", "a b b")}
 TEST = {"1": comments("zoo a"), "2": comments("b zoo zoo zoo")}
 
 
-def told(data, rows):
+def words_of(data, rows):
     return [" ".join(data.vocabulary[n] for n in row) for row in rows]
 
 
@@ -23,14 +23,14 @@ def test_the_most_frequent_tokens_of_the_training_data(tmp_path):
     assert data.vocabulary == ("<PAD>", "<UNK>", "a", "b", "<EOS>", "<BOS>", "c")
     assert data.title == "LEAF's Reddit, 7 tokens"
     assert data.classes is None
-    assert told(data, data.x[:2]) == ["<BOS> a b a", "b <EOS> <PAD> <PAD>"]
-    assert told(data, data.y[:2]) == ["a b a b", "<EOS> <PAD> <PAD> <PAD>"]
+    assert words_of(data, data.x[:2]) == ["<BOS> a b a", "b <EOS> <PAD> <PAD>"]
+    assert words_of(data, data.y[:2]) == ["a b a b", "<EOS> <PAD> <PAD> <PAD>"]
     assert data.owner.tolist() == [0, 0, 0, 1, 1, 0, 1, 1]
     assert data.is_test.tolist() == [False] * 5 + [True] * 3
-    assert told(data, data.x[5:6]) == ["<BOS> <UNK> a <EOS>"]
+    assert words_of(data, data.x[5:6]) == ["<BOS> <UNK> a <EOS>"]
     few = reddit(path, vocabulary=4)
     assert few.vocabulary == ("<PAD>", "<UNK>", "a", "b")
-    assert told(few, few.x[:1]) == ["<UNK> a b a"]
+    assert words_of(few, few.x[:1]) == ["<UNK> a b a"]
     with pytest.raises(InputError, match=r"data\.vocabulary = 2"):
         reddit(path, vocabulary=2)
 
@@ -38,8 +38,13 @@ def test_the_most_frequent_tokens_of_the_training_data(tmp_path):
 def test_sequences_without_a_next_token_are_left_out(tmp_path):
     # <BOS> a b c | <EOS>: the last one's only target is padding.
     data = reddit(write_leaf(tmp_path / "0.json", {"1": comments("a b c")}))
-    assert told(data, data.y) == ["a b c <EOS>"]
+    assert words_of(data, data.y) == ["a b c <EOS>"]
     assert (data.y[:, 0] != 0).all()
+
+
+def test_authors_without_comments_are_left_out(tmp_path):
+    users = {"1": comments("a b c"), "2": ([], [])}
+    assert reddit(write_leaf(tmp_path / "0.json", users)).owner_names.tolist() == ["1"]
 
 
 def test_authors_are_clients(tmp_path):

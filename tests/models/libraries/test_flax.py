@@ -80,5 +80,6 @@ def test_equal_modules_give_equal_models():
 
 
 def test_anything_else_is_refused():
-    with pytest.raises(maxfl.InputError, match="expected an instance of flax"):
-        maxfl.from_flax(lambda x: x, X)
+    for given in (lambda x: x, Normalised):
+        with pytest.raises(maxfl.InputError, match="expected an instance of flax"):
+            maxfl.from_flax(given, X)

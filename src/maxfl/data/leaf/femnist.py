@@ -48,7 +48,8 @@ def _images(x: list[Any], y: list[Any]) -> Pair:
     if not whole or labels.min() < 0 or labels.max() >= len(CLASSES):
         raise InputError(
             f"labels are {labels.dtype}{list(labels.shape)} from {labels.min()} to "
-            f"{labels.max()}; expected whole numbers from 0 to {len(CLASSES) - 1}, one an image"
+            f"{labels.max()}; expected whole numbers from 0 to {len(CLASSES) - 1}, one for each "
+            f"image"
         )
     images = pixels.reshape(-1, SIDE, SIDE)
     rounded = np.rint(255 * images)

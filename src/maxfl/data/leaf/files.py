@@ -70,6 +70,13 @@ def read_leaf(path: Path, convert: Convert) -> LeafSamples:
     pairs = [(u, xy) for half in (train, test) for u, xy in half.items() if len(xy[1])]
     if not pairs:
         raise InputError(f"data.path = {path} has no samples; {AGAIN}")
+    length = pairs[0][1][0].shape[1:]
+    for user, (x, _) in pairs:
+        if x.shape[1:] != length:
+            raise InputError(
+                f"data.path = {path}, user {user}: samples of length {x.shape[1]} where others "
+                f"have {length[0]}; {AGAIN}"
+            )
     sizes = [len(y) for _, (_, y) in pairs]
     number = {user: i for i, user in enumerate(dict.fromkeys(user for user, _ in pairs))}
     owner = np.repeat(np.array([number[user] for user, _ in pairs], np.int32), sizes)
@@ -115,19 +122,12 @@ def _find(path: Path) -> tuple[list[Path], list[Path]]:
 def _read(files: list[Path], convert: Convert) -> dict[str, Pair]:
     """Read the users of some files."""
     users: dict[str, Pair] = {}
-    like: NDArray[Any] | None = None
     for file in files:
         for user, (x, y) in _read_file(file, convert):
             if user in users:
                 raise InputError(
                     f"{file}: user {user} is in another file of {file.parent} too; delete the "
                     f"files that are left of an earlier preprocess.sh"
-                )
-            like = x if like is None and len(x) else like
-            if like is not None and len(x) and x.shape[1:] != like.shape[1:]:
-                raise InputError(
-                    f"{file}, user {user}: samples of length {x.shape[1]} where others have "
-                    f"{like.shape[1]}; {AGAIN}"
                 )
             users[user] = x, y
     return users
@@ -145,7 +145,7 @@ def _read_file(file: Path, convert: Convert) -> Iterator[tuple[str, Pair]]:
             content = json.load(opened, object_hook=compact)
     except OSError as error:
         raise InputError(f"{file} can't be read: {error}") from error
-    except (ValueError, RecursionError) as error:
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{file} is not JSON, or was cut off: {error}; {AGAIN}") from error
     users, user_data = _checked(content, file)
     for user in users:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from maxfl.data.dataset import Dataset
 from maxfl.data.leaf.files import Pair, read_leaf
@@ -34,7 +33,7 @@ def reddit(path: Path, vocabulary: int = VOCABULARY) -> Dataset:
         return _sequences(comments, labels, number)
 
     samples = read_leaf(path, convert)
-    tokens = np.array([*number])
+    tokens = [*number]
     frequent = _most_frequent(samples.training, tokens, vocabulary - 2)
     new_number = np.ones(len(tokens), np.int32)
     new_number[0] = 0
@@ -44,7 +43,7 @@ def reddit(path: Path, vocabulary: int = VOCABULARY) -> Dataset:
         np.concatenate([new_number[x] for x in samples.x]),
         np.concatenate([new_number[y] for y in samples.y]), (),
         owner=samples.owner, owner_names=samples.names, is_test=samples.is_test,
-        vocabulary=(PAD, UNKNOWN, *tokens[frequent].tolist()), notes=samples.notes,
+        vocabulary=(PAD, UNKNOWN, *(tokens[i] for i in frequent)), notes=samples.notes,
     )  # fmt: skip
 
 
@@ -65,15 +64,17 @@ def _sequences(comments: list[Any], labels: list[Any], number: defaultdict[str, 
             f"sequences have shape {list(arrays[0].shape)} and target_tokens "
             f"{list(arrays[1].shape)}; expected the same"
         )
+    if not texts:
+        return np.empty((0, 1), np.int32), np.empty((0, 1), np.int32)
     has_label = arrays[1].reshape(len(texts), -1).any(1)
     return arrays[0][has_label], arrays[1][has_label]
 
 
-def _most_frequent(pairs: list[Pair], tokens: NDArray[np.str_], most: int) -> NDArray[np.int64]:
+def _most_frequent(pairs: list[Pair], tokens: list[str], most: int) -> list[int]:
     """Return the numbers of the most frequent tokens but <PAD>; equal ones by alphabet."""
     counts = np.zeros(len(tokens), np.int64)
     for sequences in chain.from_iterable(pairs):
         counts += np.bincount(sequences.ravel(), minlength=len(tokens))
     counts[0] = 0
-    order = np.lexsort((tokens, -counts))
-    return order[: min(most, int((counts > 0).sum()))]
+    there = np.flatnonzero(counts).tolist()
+    return sorted(there, key=lambda i: (-counts[i], tokens[i]))[:most]

@@ -50,7 +50,7 @@ def from_flax(
             are true in evaluation).
         rngs: Names of the random streams that training mode draws from.
     """
-    if not (hasattr(module, "init") and hasattr(module, "apply")):
+    if isinstance(module, type) or not (hasattr(module, "init") and hasattr(module, "apply")):
         raise InputError(
             f"module = {module!r:.60}: expected an instance of flax.linen.Module (pip install "
             f"flax); for flax.nnx there is maxfl.from_nnx"
