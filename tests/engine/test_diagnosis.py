@@ -117,6 +117,15 @@ def test_stretches_by_hand():
     assert "rounds 1 to 18" in finding.text, "the longest stretch"
 
 
+def test_a_model_that_all_want_need_not_move():
+    nobody = np.zeros((1, SMALL.clients), bool)
+    required = np.full((1, SMALL.clients), 3.0)
+    diagnosis = Diagnosis(simulation_of().session, SMALL, nobody, required, required)
+    assert diagnosis.follow(made_block(6, 0.0, 0.0)) == []
+    (words,) = diagnosis.follow(made_block(12, 0.0, 0.0))
+    assert words.endswith("stood still: the requirements of all clients are met")
+
+
 def test_a_model_is_its_length():
     """The norms of a step, against NumPy."""
     history = simulate(maxfl.fedavg(), TRAINING._replace(rounds=3), requirement=maxfl.fixed(1.0))

@@ -16,6 +16,7 @@ from maxfl.utils.errors import InputError
 def test_settings_on_the_command_line():
     assert parse_setting("training.rounds=50") == ("training.rounds", 50)
     assert parse_setting("algorithm.name=fedavg") == ("algorithm.name", "fedavg")
+    assert parse_setting("data.role_pattern= ([A-Z]+): ") == ("data.role_pattern", "([A-Z]+): ")
     assert parse_setting('data.partition="iid"') == ("data.partition", "iid")
     assert parse_setting("model.hidden=[8, 4]") == ("model.hidden", [8, 4])
     with pytest.raises(InputError, match="expected key=value"):

@@ -14,6 +14,9 @@ def test_differences_are_named():
     assert differences(there, here) == ["b.c (2 there, 4 here)", "new (None there, 5 here)"]
     (line,) = differences({"a": "x" * 100}, {"a": "y"}, names=("before", "now"))
     assert line == f"a ({'x' * 57}... before, y now)"
+    assert differences({"model": "ab" * 32}, {"model": "cd" * 32}) == [
+        "model (SHA-256 abababab... there, SHA-256 cdcdcdcd... here)"
+    ]
 
 
 def test_what_the_user_wrote_comes_first():

@@ -42,6 +42,7 @@ class Stretch(NamedTuple):
         rounds: How many.
         largest_weight: That any client had in them.
         gaps: Smallest and largest |F_k − ρ_k| of honest seen clients, when it was last measured.
+        all_met: Whether the requirements of all these were met then.
     """
 
     first: int
@@ -49,6 +50,7 @@ class Stretch(NamedTuple):
     rounds: int
     largest_weight: float
     gaps: tuple[float, float]
+    all_met: bool
 
 
 class Diagnosis:
@@ -135,7 +137,7 @@ class Diagnosis:
             bad = ~(self._solo_loss <= WORSE_FACTOR * untrained) & honest & np.isfinite(untrained)
             self._bad_solo = [np.flatnonzero(row) for row in bad]
         with np.errstate(invalid="ignore"):
-            self._gaps = np.abs(losses[:, -1] - self._requirement)
+            self._gaps = losses[:, -1] - self._requirement
 
     def _watch_steps(self, block: Block) -> None:
         steps, cohorts = block.steps, block.cohorts
@@ -166,13 +168,14 @@ class Diagnosis:
         if not still:
             return None
         seen = self._honest[c] & self._federation.is_seen & np.isfinite(self._gaps[c])
-        gaps = self._gaps[c][seen]
-        range_ = (float(gaps.min()), float(gaps.max())) if gaps.size else (np.nan, np.nan)
+        gaps, sizes = self._gaps[c][seen], np.abs(self._gaps[c][seen])
+        range_ = (float(sizes.min()), float(sizes.max())) if sizes.size else (np.nan, np.nan)
+        all_met = bool((gaps < 0).all())
         before = self._now[c]
         if before is None:
-            return Stretch(number, number, 1, float(weight), range_)
+            return Stretch(number, number, 1, float(weight), range_, all_met)
         largest = max(before.largest_weight, float(weight))
-        return Stretch(before.first, number, before.rounds + 1, largest, range_)
+        return Stretch(before.first, number, before.rounds + 1, largest, range_, all_met)
 
     def _is_undecided(self, replies: NDArray[np.int64], step: Any) -> NDArray[np.bool_]:
         """Return whether Krum had too few replies in each round, bool[C, n].
@@ -236,15 +239,18 @@ class Diagnosis:
         temperature = getattr(self._hparams.algorithm, "temperature", None)
         if not np.isfinite(gaps[0]):  # losses that are no numbers have a finding of their own
             return []
-        range_ = f" for gaps of {gaps[0]:.2g} to {gaps[1]:.2g}"
-        why = (
-            "the method weighs no client"
-            if temperature is None
-            else f"the temperature ({temperature[c]:.3g}, in units of the loss) is too low"
-        )
+        range_ = f"for gaps of {gaps[0]:.2g} to {gaps[1]:.2g}"
+        if stretch.all_met:
+            why = "the requirements of all clients are met"
+        elif temperature is None:
+            why = f"the method weighs no client {range_}"
+        else:
+            why = (
+                f"the temperature ({temperature[c]:.3g}, in units of the loss) is too low {range_}"
+            )
         text = (
             f"no client had a weight above {stretch.largest_weight:.2g} {rounds}, so that "
-            f"the model stood still: {why}{range_}"
+            f"the model stood still: {why}"
         )
         return [Finding("no-weights", text)]
 

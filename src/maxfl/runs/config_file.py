@@ -66,7 +66,7 @@ def parse_setting(text: str, option: str = "--set") -> tuple[str, Any]:
     except InputError:
         raise
     except tomllib.TOMLDecodeError:
-        return key.strip(), value.strip()
+        return key.strip(), value.lstrip()  # a pattern may end in a space
     except (ValueError, RecursionError) as error:
         raise InputError(f"{option} {key.strip()}: {_beyond_reading(error)}") from None
 

@@ -1,5 +1,6 @@
 """Settings in nested tables, as TOML has them, and with dotted keys, as people name them."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,4 +37,6 @@ def differences(
 
 def _short(value: Any) -> str:
     text = str(value)
+    if re.fullmatch("[0-9a-f]{64}", text):
+        return f"SHA-256 {text[:8]}..."
     return text if len(text) <= 60 else f"{text[:57]}..."
