@@ -1,7 +1,6 @@
 """Low-rank adapters: the merged model's values and gradients, without any client's own base."""
 
 import dataclasses
-import runpy
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +10,6 @@ from jax.extend.core import jaxprs_in_params
 
 import maxfl
 from maxfl import InputError
-from support.commands import ROOT
 
 D, CLIENTS, RANK = 8, 7, 3
 TOKENS = jnp.array([[3, 1, 4, 1, 5, 9], [2, 6, 5, 3, 5, 8]])
@@ -144,12 +142,3 @@ def test_what_makes_no_sense_is_refused():
         maxfl.merge_lora(dataclasses.replace(MODEL, apply=apply), PARAMS)
     with pytest.raises(InputError, match="rank = 0"):
         maxfl.lora(BASE, 0, params=PARAMS)
-
-
-@pytest.mark.slow
-def test_the_example_trains_adapters_of_a_model_that_it_trained():
-    example = runpy.run_path(str(ROOT / "examples/lora_transformer.py"))
-    history = example["main"](width=8, depth=1, base_rounds=2, rounds=2, steps=2)
-    assert np.isfinite(history.evaluation.test_loss).all()
-    names = {path[-1].name for path, _ in jax.tree_util.tree_leaves_with_path(history.params)}
-    assert names == {"A", "B"}

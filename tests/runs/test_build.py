@@ -3,9 +3,6 @@
 import runpy
 from pathlib import Path
 
-import pytest
-
-import maxfl
 from maxfl.data.locate import find
 from maxfl.data.registry import entry
 from maxfl.runs.build import build, group
@@ -70,17 +67,3 @@ def test_every_example_is_valid(tmp_path, monkeypatch):
         files = entry(data.source, data.part, data.vectors).files if data.file is None else ()
         if all(map(find, files)):  # where the full data sets are here
             build(configs[:1])
-
-
-def test_the_example_of_a_regression_is_valid(monkeypatch):
-    tried = []
-
-    def build_only(federation, model, *arguments, **options):
-        tried.append(maxfl.Simulation(federation, model, *arguments, **options))
-        raise StopIteration
-
-    monkeypatch.setattr(maxfl, "simulate", build_only, raising=False)
-    with pytest.raises(StopIteration):
-        runpy.run_path(str(ROOT / "examples/regression_hospitals.py"))
-    assert tried[0].eval_federation.classes is None
-    assert len(set(tried[0].eval_federation.train_sizes)) > 20, "hospitals of unequal size"
