@@ -62,7 +62,7 @@ def sections(configuration: Configuration, trace: Trace | None) -> list[Section]
     settings, entry = configuration.settings, configuration.entry
     parts = [
         Section("The model", [*_model(settings), *_parameters(entry), _weights(configuration)]),
-        Section("The data", [f"{configuration.data}.", *_split(settings),
+        Section("The data", [_sentence(configuration.data), *_split(settings),
                              *_clients(trace, settings),
                              *(f"Note: {note}." for note in entry["notes"])]),
         Section("What clients require", _requirement(settings)),
@@ -78,6 +78,10 @@ def sections(configuration: Configuration, trace: Trace | None) -> list[Section]
     if "answers" in entry:
         parts.append(Section("How clients answered", _answers(entry)))
     return [*parts, Section("Before you use it", _advice())]
+
+
+def _sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:]}."
 
 
 def _model(settings: Mapping[str, Any]) -> list[str]:
