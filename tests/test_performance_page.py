@@ -55,6 +55,8 @@ def test_the_performance_page_agrees_with_the_models_of_the_zoo():
         "the same with XLA's convolution": ("cnn", "lax.conv"),
         "cnn-leaf (5 × 5, 2048 units)": ("cnn-leaf", "product"),
         "resnet (20 layers)": ("resnet", "product"),
+        "lstm (two layers of 256 units, 80 characters)": ("lstm", "product"),
+        "transformer (two layers of width 128, 80 characters)": ("transformer", "product"),
     }  # fmt: skip
     for name, (label, convolution) in rows.items():
         times = [
@@ -63,8 +65,7 @@ def test_the_performance_page_agrees_with_the_models_of_the_zoo():
             if row["label"] == label and row["convolution"] == convolution
         ]
         assert f"| {name} | {times[0]:.3g} | {times[1]:.3g} |" in page
-    torch = json.loads((ROOT / "benchmarks/results/models-gpu-torch.json").read_text())["torch"]
-    graph = [row["ms_a_round"] for row in torch if row["variant"] == "vmap, CUDA graph"]
+    graph = [row["ms_a_round"] for row in found["torch"] if row["variant"] == "vmap, CUDA graph"]
     assert f"| PyTorch's vmap in a CUDA graph on it | {graph[0]:.3g} | {graph[1]:.3g} |" in page
     lora = json.loads((ROOT / "benchmarks/results/lora.json").read_text())["rows"][0]
     assert f"{lora['frozen'] / 1e6:.1f} million frozen" in page
