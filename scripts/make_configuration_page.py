@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from maxfl.algorithms import ALGORITHMS
-from maxfl.runs.config import RunConfig
-from maxfl.runs.model_config import DEFAULT_MODEL, MODEL_CONFIGS, ModelSettings
+from maxfl.runs.configs.model import DEFAULT_MODEL, MODEL_CONFIGS, ModelSettings
+from maxfl.runs.configs.run import RunConfig
 
 PAGE = Path(__file__).parent.parent / "docs/configuration.md"
 HEAD = """# Configuration

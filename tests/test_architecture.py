@@ -23,6 +23,9 @@ LIGHT = {"core", "engine", "algorithms", "distributed", "models", "utils"}
 ALLOWED = {"jax", "optax", "numpy", "safetensors"}
 OPTIONAL = {"maxfl.models.libraries.nnx": "flax", "maxfl.models.libraries.equinox": "equinox"}
 """Adapters, and the package that each imports when it is called."""
+CONVENIENCES: set[tuple[str, str]] = set()
+"""Methods that users look for on an object, though their code lies above it: imported when called,
+by nothing that computes."""
 MOST_MODULES, MOST_ENTRIES = 20, 14
 
 
@@ -72,6 +75,8 @@ def folder(module: str) -> str:
 def test_imports_run_downwards():
     for module, imported, package in imports():
         here, there = folder(module), folder(imported)
+        if (module, imported) in CONVENIENCES:
+            continue
         if package == "maxfl" and here and here != there:
             assert there, f"{module} imports the public names: import from the module itself"
             assert RANK[here] > RANK[there], f"{module} imports {imported}, which lies above it"
@@ -99,10 +104,17 @@ def test_adapters_import_their_package_when_called(module):
             assert OPTIONAL[module] not in ast.unparse(node).split(".")[0]
 
 
+@pytest.mark.parametrize(("module", "imported"), sorted(CONVENIENCES))
+def test_conveniences_are_imported_when_called(module, imported):
+    for node in ast.parse(MODULES[module].read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            assert imported not in ast.unparse(node)
+
+
 def test_no_file_imports_itself_by_a_circle():
     below: dict[str, set[str]] = {module: set() for module in MODULES}
     for module, imported, package in imports():
-        if package == "maxfl" and module != "maxfl":
+        if package == "maxfl" and module != "maxfl" and (module, imported) not in CONVENIENCES:
             below[module].add(imported)
     done: set[str] = set()
 

@@ -11,7 +11,7 @@ import pytest
 
 from maxfl import algorithms
 from maxfl.cli.terminal import spread
-from maxfl.core.model_check import check_model
+from maxfl.core.checks.model import check_model
 from maxfl.runs import tables
 from support.commands import ROOT
 from support.pages import read_csv, rows_of

@@ -17,8 +17,8 @@ import pytest
 import maxfl
 from maxfl.cli import main, terminal
 from maxfl.runs import run as run_module
-from maxfl.runs.config import RunConfig
-from maxfl.runs.model_config import MODEL_CONFIGS
+from maxfl.runs.configs.model import MODEL_CONFIGS
+from maxfl.runs.configs.run import RunConfig
 from support.resumable import cut_off, simulation
 from support.streamed import write_clients
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from maxfl.cli.app import app
 from maxfl.core.federation_files import open_federation
 from maxfl.runs.build import build, build_federation, write_data
-from maxfl.runs.config_file import override, unused, validate
+from maxfl.runs.configs.file import override, unused, validate
 from maxfl.utils.errors import InputError
 
 pytestmark = pytest.mark.processes

@@ -6,7 +6,7 @@ import pytest
 from maxfl.core.federation_files import open_federation
 from maxfl.data.text import load_text
 from maxfl.runs.build_data import prepare_federation, write_prepared
-from maxfl.runs.config import DataConfig
+from maxfl.runs.configs.data import DataConfig
 from maxfl.utils.errors import InputError
 
 PLAY = """A play.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import maxfl
-from maxfl.core.convolution_use import uses_convolutions
+from maxfl.core.checks.convolutions import uses_convolutions
 
 X = jax.random.normal(jax.random.key(0), (2, 9, 8, 3))
 

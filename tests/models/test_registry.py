@@ -6,7 +6,7 @@ import pytest
 
 import maxfl
 from maxfl.core import losses
-from maxfl.core.model_check import check_model
+from maxfl.core.checks.model import check_model
 from maxfl.models.registry import MODELS, fit_model
 
 RNG = np.random.default_rng(0)

@@ -9,7 +9,7 @@ import maxfl
 from maxfl.core.metrics import ACCURACY
 from maxfl.report.source import SETTING_OF, _settings, read
 from maxfl.report.write import write_report
-from maxfl.runs.config import RunConfig
+from maxfl.runs.configs.run import RunConfig
 from maxfl.runs.tables import to_parquet
 from maxfl.utils.dicts import flatten
 from maxfl.utils.errors import InputError

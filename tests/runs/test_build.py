@@ -6,7 +6,7 @@ from pathlib import Path
 from maxfl.data.locate import find
 from maxfl.data.registry import entry
 from maxfl.runs.build import build, group
-from maxfl.runs.config_file import read_toml, validate
+from maxfl.runs.configs.file import read_toml, validate
 from maxfl.runs.grid import expand
 
 ROOT = Path(__file__).parents[2]

@@ -6,8 +6,8 @@ import pytest
 from maxfl.data.registry import fashion_mnist_files
 from maxfl.runs.build import build_federation
 from maxfl.runs.build_data import prepare_federation
-from maxfl.runs.config import DataConfig
-from maxfl.runs.config_file import validate
+from maxfl.runs.configs.data import DataConfig
+from maxfl.runs.configs.file import validate
 from support.data_files import idx
 
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from maxfl.data.statistics import FederationStats
-    from maxfl.runs.config import DataConfig, RunConfig
+    from maxfl.runs.configs.data import DataConfig
+    from maxfl.runs.configs.run import RunConfig
 
 app = typer.Typer(help="Data sets: what is here, how to get the rest, how they are split.")
 Folder = Annotated[
@@ -152,7 +153,7 @@ def write_command(
 
 def _without_sweep(config: Path, setting: list[str] | None, done: str) -> "RunConfig":
     """Read the one configuration of a file, without its sweep."""
-    from maxfl.runs.config_file import validate
+    from maxfl.runs.configs.file import validate
 
     raw, where, _ = read_settings(config, setting)
     if raw.pop("sweep", None) is not None:

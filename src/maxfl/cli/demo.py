@@ -13,7 +13,7 @@ from maxfl.cli.terminal import console, explain_interrupt, progress_bar, show_su
 from maxfl.utils.paths import SUMMARY
 
 if TYPE_CHECKING:
-    from maxfl.runs.config import RunConfig
+    from maxfl.runs.configs.run import RunConfig
 
 app = typer.Typer()
 
@@ -40,7 +40,7 @@ def demo_command(
 
 def run_demo(folder: Path, settings: list[str], *, resume: bool = False) -> None:
     """Run the demo's sweep with some settings changed, show its table, draw its figure."""
-    from maxfl.runs.config_file import override_all, parse_setting
+    from maxfl.runs.configs.file import override_all, parse_setting
     from maxfl.runs.grid import expand, refuse_swept
     from maxfl.runs.sweep import run_sweep
     from maxfl.utils.files import read_json

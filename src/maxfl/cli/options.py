@@ -10,7 +10,7 @@ from maxfl.cli.terminal import errors
 from maxfl.utils.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
-    from maxfl.runs.config import RunConfig
+    from maxfl.runs.configs.run import RunConfig
 
 ConfigFile = Annotated[Path, typer.Argument(help="A TOML file; see docs/configuration.md.")]
 Settings = Annotated[
@@ -63,7 +63,7 @@ class ReadSettings(NamedTuple):
 
 def read_settings(config: Path, settings: list[str] | None) -> ReadSettings:
     """Read a file and change some of its settings."""
-    from maxfl.runs.config_file import override_all, parse_setting, read_toml
+    from maxfl.runs.configs.file import override_all, parse_setting, read_toml
 
     changes = dict(parse_setting(text) for text in settings or [])
     where = f"{config} with --set {', '.join(changes)}" if changes else str(config)
@@ -72,7 +72,7 @@ def read_settings(config: Path, settings: list[str] | None) -> ReadSettings:
 
 def note_unused(configs: "Sequence[RunConfig]", section: str = "") -> None:
     """Point at settings (of a section) that do nothing in any configuration."""
-    from maxfl.runs.config_file import unused
+    from maxfl.runs.configs.file import unused
 
     for note in unused(configs[0]):
         if note.startswith(section) and all(note in unused(config) for config in configs[1:]):

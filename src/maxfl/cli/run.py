@@ -101,7 +101,7 @@ def run_command(
     """
     from maxfl.distributed.processes import in_order, raise_together
     from maxfl.runs.build import build
-    from maxfl.runs.config_file import validate
+    from maxfl.runs.configs.file import validate
     from maxfl.runs.grid import expand
     from maxfl.runs.run import run
     from maxfl.runs.tables import Labels
@@ -167,7 +167,7 @@ def sweep_command(
     Example: maxfl sweep examples/opt-out.toml --over "seed=[0,1,2]"
     """
     from maxfl.distributed.processes import in_order, raise_together
-    from maxfl.runs.config_file import override, parse_setting
+    from maxfl.runs.configs.file import override, parse_setting
     from maxfl.runs.grid import expand, refuse_swept, sweep_tables
     from maxfl.runs.sweep import run_sweep
     from maxfl.runs.trackers import tracker

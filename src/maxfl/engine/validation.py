@@ -8,11 +8,11 @@ import numpy as np
 from maxfl.core.aggregators import AggregationRule, Aggregator
 from maxfl.core.algorithm import Algorithm
 from maxfl.core.attacks import Attack
-from maxfl.core.convolution_use import uses_convolutions
+from maxfl.core.checks.convolutions import uses_convolutions
+from maxfl.core.checks.model import check_model, input_shape
 from maxfl.core.federation import Federation
 from maxfl.core.local_optimizers import LocalOptimizer
 from maxfl.core.model import Model, Variables
-from maxfl.core.model_check import check_model, input_shape
 from maxfl.core.participation import Participation
 from maxfl.core.requirement import Requirement
 from maxfl.core.schedules import Schedule

@@ -9,7 +9,7 @@ from jax import Array
 from jax.extend.core import JaxprEqn
 from jax.extend.core.primitives import conv_general_dilated_p
 
-from maxfl.core.convolution_use import is_plain_convolution
+from maxfl.core.checks.convolutions import is_plain_convolution
 from maxfl.core.model import Apply, Model, Params
 from maxfl.models.rewrite import Rewriter
 from maxfl.models.windows import convolve_windows

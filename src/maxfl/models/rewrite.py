@@ -28,7 +28,7 @@ from jax.extend.core import (
 )
 from jax.extend.core.primitives import cond_p, jit_p, remat_p, scan_p, while_p
 
-from maxfl.core.convolution_use import equations
+from maxfl.core.checks.convolutions import equations
 
 
 class StandIn(ABC):

@@ -16,7 +16,7 @@ from maxfl.paper.cluster_limit import UnionModel, at_best, evaluate_unions
 from maxfl.paper.study import Stage
 from maxfl.runs.build import build_model
 from maxfl.runs.build_data import prepare_federation
-from maxfl.runs.config_file import override_all, validate
+from maxfl.runs.configs.file import override_all, validate
 from maxfl.runs.folder import RunFolder
 from maxfl.utils.errors import InputError
 from maxfl.utils.files import write_whole

@@ -6,8 +6,8 @@ from typing import Any, Literal, NamedTuple
 from maxfl.data.locate import find
 from maxfl.data.registry import entry
 from maxfl.engine.history import Whose
-from maxfl.runs.config import DataConfig
-from maxfl.runs.config_file import override_all, validate
+from maxfl.runs.configs.data import DataConfig
+from maxfl.runs.configs.file import override_all, validate
 
 Settings = dict[str, Any]
 """Settings by their dotted names, as on the command line."""

@@ -23,8 +23,8 @@ import pyarrow.parquet as pq
 from maxfl.algorithms import ALGORITHMS
 from maxfl.engine.trainer import Progress
 from maxfl.paper.declare import Method, Part, Settings, Study
-from maxfl.runs.config import RunConfig
-from maxfl.runs.config_file import override, override_all, validate
+from maxfl.runs.configs.file import override, override_all, validate
+from maxfl.runs.configs.run import RunConfig
 from maxfl.runs.folder import RunFolder
 from maxfl.runs.grid import Grid
 from maxfl.runs.sweep import run_sweep

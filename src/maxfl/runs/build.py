@@ -27,8 +27,8 @@ from maxfl.engine.streaming.simulation import StreamingSimulation
 from maxfl.engine.trainer import Trainer
 from maxfl.models.registry import default_loss, fit_model
 from maxfl.runs.build_data import prepare_federation, write_prepared
-from maxfl.runs.config import RunConfig
-from maxfl.runs.model_config import ModelSettings, model_settings
+from maxfl.runs.configs.model import ModelSettings, model_settings
+from maxfl.runs.configs.run import RunConfig
 from maxfl.utils.errors import InputError
 
 

@@ -28,7 +28,7 @@ from maxfl.data.registry import Part
 from maxfl.data.sentiment140 import sentiment140, sentiment140_stand_in
 from maxfl.data.synthetic import synthetic
 from maxfl.data.text import load_text
-from maxfl.runs.config import DataConfig
+from maxfl.runs.configs.data import DataConfig
 from maxfl.utils.errors import InputError
 
 _LOCK = threading.Lock()

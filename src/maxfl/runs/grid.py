@@ -5,8 +5,8 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from maxfl.runs.config import RunConfig
-from maxfl.runs.config_file import override_all, validate
+from maxfl.runs.configs.file import override_all, validate
+from maxfl.runs.configs.run import RunConfig
 from maxfl.utils.dicts import flatten
 from maxfl.utils.errors import InputError
 

@@ -5,7 +5,7 @@ import pytest
 
 from maxfl.data.leaf.femnist import femnist
 from maxfl.runs.build_data import prepare_federation
-from maxfl.runs.config import DataConfig
+from maxfl.runs.configs.data import DataConfig
 from maxfl.utils.errors import InputError
 from support.leaf_files import images, write_leaf, write_split
 

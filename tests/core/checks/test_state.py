@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import maxfl
-from maxfl.core.state_check import check_state_is_taken, check_state_moves
+from maxfl.core.checks.state import check_state_is_taken, check_state_moves
 from support import batch_norm
 
 

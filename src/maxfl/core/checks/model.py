@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from maxfl.core import losses
+from maxfl.core.checks.state import check_state_is_taken, check_state_moves
 from maxfl.core.federation import Federation
 from maxfl.core.model import Model, Variables, model_inputs
-from maxfl.core.state_check import check_state_is_taken, check_state_moves
 from maxfl.utils.errors import InputError
 from maxfl.utils.mapped import Range, value_range
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import maxfl
-from maxfl.core.model_check import check_model
+from maxfl.core.checks.model import check_model
 from support import batch_norm
 
 

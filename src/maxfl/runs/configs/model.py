@@ -6,7 +6,7 @@ from pydantic import Discriminator, Field, PositiveFloat, PositiveInt, Tag
 
 from maxfl.core.model import Precision
 from maxfl.models.convolution import Padding
-from maxfl.runs.section import Fraction, Section
+from maxfl.runs.configs.section import Fraction, Section
 
 Widths = Annotated[tuple[PositiveInt, ...], Field(strict=False)]
 SomeWidths = Annotated[tuple[PositiveInt, ...], Field(strict=False, min_length=1)]

@@ -10,8 +10,10 @@ from pydantic import BaseModel, ValidationError
 
 from maxfl.algorithms import ALGORITHMS
 from maxfl.report.legacy import SETTINGS
-from maxfl.runs.config import AlgorithmConfig, DataConfig, RunConfig
-from maxfl.runs.model_config import DEFAULT_MODEL, MODEL_CONFIGS
+from maxfl.runs.configs.algorithm import AlgorithmConfig
+from maxfl.runs.configs.data import DataConfig
+from maxfl.runs.configs.model import DEFAULT_MODEL, MODEL_CONFIGS
+from maxfl.runs.configs.run import RunConfig
 from maxfl.utils.errors import InputError, did_you_mean, shorten
 
 LITERAL = re.compile("'([^']*)'")

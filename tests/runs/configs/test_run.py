@@ -4,8 +4,8 @@ import pytest
 
 import maxfl
 from maxfl.report.legacy import SETTINGS
-from maxfl.runs.config import RunConfig
-from maxfl.runs.config_file import override, validate
+from maxfl.runs.configs.file import override, validate
+from maxfl.runs.configs.run import RunConfig
 from maxfl.utils.errors import InputError
 from support.small import MODEL, SMALL
 

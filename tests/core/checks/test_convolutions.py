@@ -5,7 +5,7 @@ import pytest
 from jax import lax
 
 import maxfl
-from maxfl.core.convolution_use import uses_convolutions
+from maxfl.core.checks.convolutions import uses_convolutions
 
 X = jax.ShapeDtypeStruct((2, 8, 8, 4), "float32")
 LAYOUT = ("NHWC", "HWIO", "NHWC")

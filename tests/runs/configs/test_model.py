@@ -9,9 +9,9 @@ import maxfl
 from maxfl.core import losses
 from maxfl.models.registry import MODELS
 from maxfl.runs.build import build_model
-from maxfl.runs.config import RunConfig
-from maxfl.runs.config_file import override_all, unused, validate
-from maxfl.runs.model_config import MODEL_CONFIGS, MlpConfig, model_settings
+from maxfl.runs.configs.file import override_all, unused, validate
+from maxfl.runs.configs.model import MODEL_CONFIGS, MlpConfig, model_settings
+from maxfl.runs.configs.run import RunConfig
 from maxfl.utils.errors import InputError
 
 

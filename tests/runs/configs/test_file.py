@@ -2,7 +2,7 @@
 
 import pytest
 
-from maxfl.runs.config_file import (
+from maxfl.runs.configs.file import (
     override,
     override_all,
     parse_setting,

@@ -1,0 +1,1 @@
+"""What a user's model must be like, found out before it is trained."""

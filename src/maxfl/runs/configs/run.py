@@ -1,0 +1,163 @@
+"""The settings of a run: every key with its type, its default and its meaning."""
+
+from typing import Annotated, Literal
+
+from pydantic import (
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+)
+
+from maxfl.core.local_optimizers import ADAMW_DECAY
+from maxfl.runs.configs.algorithm import AlgorithmConfig
+from maxfl.runs.configs.data import DataConfig
+from maxfl.runs.configs.model import MlpConfig, ModelConfig
+from maxfl.runs.configs.requirement import RequirementConfig
+from maxfl.runs.configs.section import Fraction, Section
+
+
+class TrainingConfig(Section):
+    """Rounds and steps."""
+
+    rounds: PositiveInt = Field(200, description="number of rounds R")
+    cohort: PositiveInt = Field(5, description="clients sampled in a round, m")
+    local_steps: PositiveInt = Field(30, description="SGD steps of a client in a round, τ")
+    batch_size: PositiveInt = Field(32, description="samples of a minibatch, b")
+    local_lr: PositiveFloat = Field(0.05, description="learning rate of the clients, η_l")
+    server_lr: PositiveFloat = Field(1.0, description="learning rate of the server, η_g")
+    evaluate_every: PositiveInt = Field(5, description="rounds between two evaluations")
+    checkpoint_every: PositiveInt = Field(
+        20, description="about so many rounds between two checkpoints"
+    )
+
+
+class LocalConfig(Section):
+    """What clients do with their gradients."""
+
+    optimizer: Literal["sgd", "momentum", "adam", "adamw"] = Field(
+        "sgd",
+        description="what takes local steps, also of models trained alone; adam and adamw want a "
+        "training.local_lr near 0.001",
+    )
+    beta1: Fraction = Field(0.9, description="for all but sgd: decay of the first moment")
+    beta2: Fraction = Field(0.999, description="for adam and adamw: decay of the second moment")
+    eps: PositiveFloat = Field(1e-8, description="for adam and adamw: ε below the fraction")
+    weight_decay: NonNegativeFloat | None = Field(
+        None,
+        description="λ; decoupled for adamw, else part of the gradient; by default 0.01 for adamw, "
+        "else 0",
+    )
+    clip_norm: PositiveFloat | None = Field(None, description="largest norm of a gradient")
+
+    @property
+    def decay(self) -> float:
+        """λ, as given or by default."""
+        default = ADAMW_DECAY if self.optimizer == "adamw" else 0.0
+        return default if self.weight_decay is None else self.weight_decay
+
+
+Curve = Literal["constant", "linear", "cosine", "exponential"]
+
+
+class ScheduleConfig(Section):
+    """Learning rates over the rounds."""
+
+    local: Curve = Field("constant", description="how η_l falls over the rounds")
+    local_end: PositiveFloat = Field(0.1, description="factor of η_l in the last round")
+    local_warmup: NonNegativeInt = Field(0, description="rounds over which η_l first rises")
+    local_rounds: PositiveInt | None = Field(
+        None, description="rounds over which η_l falls; by default all"
+    )
+    server: Curve = Field("constant", description="how η_g falls over the rounds")
+    server_end: PositiveFloat = Field(0.1, description="factor of η_g in the last round")
+    server_warmup: NonNegativeInt = Field(0, description="rounds over which η_g first rises")
+    server_rounds: PositiveInt | None = Field(
+        None, description="rounds over which η_g falls; by default all"
+    )
+
+
+class ParticipationConfig(Section):
+    """Who participates."""
+
+    rule: Literal["everyone", "opt-out", "decline"] = Field(
+        "everyone", description="opt-out: before sampling; decline: when sampled"
+    )
+    start_round: NonNegativeInt = Field(10, description="rounds before appeal decides")
+    client_dropout: Fraction = Field(
+        0.0, description="probability that a sampled client fails to reply"
+    )
+    max_candidates: PositiveInt | None = Field(
+        None,
+        description="for opt-out with data.source = disk: most clients that are shown the model in "
+        "a round, until enough are willing",
+    )
+
+
+class ServerConfig(Section):
+    """What the server does with the updates."""
+
+    optimizer: Literal["sgd", "momentum", "adam", "yogi"] = Field(
+        "sgd",
+        description="what takes the step along a method's direction; adam and yogi want a "
+        "training.server_lr near 0.01",
+    )
+    beta1: Fraction = Field(0.9, description="for momentum, adam, yogi: decay of the first moment")
+    beta2: Fraction = Field(0.99, description="for adam, yogi: decay of the second moment")
+    eps: PositiveFloat = Field(1e-3, description="for adam, yogi: ε below the fraction")
+    aggregator: Literal["mean", "median", "trimmed-mean", "krum"] = Field(
+        "mean", description="how updates are aggregated, by their weights"
+    )
+    clip_norm: PositiveFloat | None = Field(None, description="largest norm of an update")
+    trim_fraction: Annotated[float, Field(ge=0, lt=0.5)] = Field(
+        0.2, description="for trimmed-mean: fraction of the weight cut off at each end"
+    )
+    num_byzantine: NonNegativeInt = Field(
+        1, description="for krum: clients of a cohort that may be Byzantine"
+    )
+    num_selected: PositiveInt = Field(
+        1, description="for krum: updates selected; several are multi-Krum"
+    )
+
+
+class AttackConfig(Section):
+    """Byzantine clients among the seen ones."""
+
+    fraction: Fraction = Field(0.0, description="fraction of the seen clients")
+    loss_inflation: float = Field(0.0, description="what they add to the loss they report")
+    noise_std: NonNegativeFloat = Field(
+        0.0, description="standard deviation of the noise they add to their updates"
+    )
+    update_scale: float = Field(
+        1.0, description="by what they multiply their updates; -1 flips the sign"
+    )
+    flip_labels: bool = Field(False, description="whether they train on reversed labels")
+    collude: bool = Field(False, description="whether all of them add the same noise")
+
+
+class PersonalizationConfig(Section):
+    """Personal models of clients."""
+
+    finetune_steps: NonNegativeInt = Field(
+        0,
+        description="SGD steps by which clients fine-tune a model, in MaxFL's weights and in what "
+        "is measured as personal models; opting out is still decided by the model as received",
+    )
+
+
+class RunConfig(Section):
+    """A whole run."""
+
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = Field(0, description="seed of every draw")
+    data: DataConfig = DataConfig()
+    model: ModelConfig = MlpConfig()
+    training: TrainingConfig = TrainingConfig()
+    local: LocalConfig = LocalConfig()
+    schedule: ScheduleConfig = ScheduleConfig()
+    algorithm: AlgorithmConfig = AlgorithmConfig()
+    requirement: RequirementConfig = RequirementConfig()
+    participation: ParticipationConfig = ParticipationConfig()
+    server: ServerConfig = ServerConfig()
+    attack: AttackConfig = AttackConfig()
+    personalization: PersonalizationConfig = PersonalizationConfig()
