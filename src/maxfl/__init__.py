@@ -52,8 +52,11 @@ if TYPE_CHECKING:
     from maxfl.core.requirement import SoloCache as SoloCache
     from maxfl.core.requirement import custom as custom
     from maxfl.core.requirement import fixed as fixed
+    from maxfl.core.requirement import metric as metric
+    from maxfl.core.requirement import per_client as per_client
     from maxfl.core.requirement import solo as solo
     from maxfl.data.flower_datasets import from_flwr_datasets as from_flwr_datasets
+    from maxfl.data.tables.requirements import requirement_file as requirement_file
     from maxfl.distributed.rendezvous import join as join
     from maxfl.engine.experiment import Training as Training
     from maxfl.engine.history import History as History
@@ -94,8 +97,9 @@ _PUBLIC = {
     "core.metrics": ("Metric",),
     "core.model": ("Model", "Variables", "count_parameters", "with_precision"),
     "core.participation": ("decline", "everyone", "opt_out"),
-    "core.requirement": ("SoloCache", "custom", "fixed", "solo"),
+    "core.requirement": ("SoloCache", "custom", "fixed", "metric", "per_client", "solo"),
     "data.flower_datasets": ("from_flwr_datasets",),
+    "data.tables.requirements": ("requirement_file",),
     "distributed.rendezvous": ("join",),
     "engine.experiment": ("Training",),
     "engine.history": ("History",),

@@ -38,6 +38,40 @@ def test_bad_numbers_are_refused():
         lambda: maxfl.fixed(float("nan")),
         lambda: maxfl.fixed(-1.0),
         lambda: maxfl.custom(3),
+        lambda: maxfl.metric(None, 0.5),
+        lambda: maxfl.metric(maxfl.metrics.accuracy, 0.5),
+        lambda: maxfl.metric("accuracy", "much"),
+        lambda: maxfl.solo(metric=3),
     ):
         with pytest.raises(maxfl.InputError, match=r"requirement\."):
             make()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (([],), "expected a finite number, or NaN, for each client"),
+        ((["much"],), "values = .'much'.: expected numbers"),
+        (([[1.0]],), "shape .1, 1."),
+        (([np.inf],), "expected a finite number"),
+        (([1.0, 2.0], [1.0]), "2 values and 1 held_out"),
+        (([1.0], {"a": 1.0}), "both by name, or both in order"),
+        (({"a": 1.0}, [1.0]), "both by name, or both in order"),
+    ],
+)
+def test_bad_values_of_single_clients_are_refused(arguments, words):
+    with pytest.raises(maxfl.InputError, match=words):
+        maxfl.per_client(*arguments)
+
+
+def test_values_and_the_rest_are_of_one_metric():
+    for metric, otherwise in (
+        ("accuracy", maxfl.fixed(0.5)),
+        (None, maxfl.metric("accuracy", 0.5)),
+        ("accuracy", maxfl.solo(metric="other")),
+    ):
+        with pytest.raises(maxfl.InputError, match="a run has one that decides"):
+            maxfl.per_client([1.0], metric=metric, otherwise=otherwise)
+    with pytest.raises(maxfl.InputError, match="expected solo"):
+        maxfl.per_client([1.0], otherwise=maxfl.per_client([1.0]))
+    assert maxfl.per_client([1.0], metric="accuracy", otherwise=maxfl.solo(2.0)).multiple == 2.0

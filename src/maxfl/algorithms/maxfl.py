@@ -35,7 +35,7 @@ class HParams(NamedTuple):
 
 def weight(hparams: HParams, server: Server, client: Client) -> Array:
     """Return q_k = s(1 − s) of the gap, eq. 4; of the fine-tuned model, if any."""
-    return appeal.weight(client.finetuned_loss, client.requirement, hparams.temperature)
+    return appeal.weight(client.finetuned_cost, client.requirement, hparams.temperature)
 
 
 def server_update(

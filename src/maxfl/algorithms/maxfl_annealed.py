@@ -56,7 +56,7 @@ def temperature(hparams: HParams, done: ArrayLike) -> Array:
 def weight(hparams: HParams, server: Server, client: Client) -> Array:
     """Return q_k at this round's temperature."""
     now = temperature(hparams, server.state)
-    return appeal.weight(client.finetuned_loss, client.requirement, now)
+    return appeal.weight(client.finetuned_cost, client.requirement, now)
 
 
 def server_update(

@@ -21,7 +21,7 @@ def _weight(surrogate: Surrogate) -> Callable[[HParams, Server, Client], Array]:
     """Return the weight q = h'(z) of a surrogate."""
 
     def weight(hparams: HParams, server: Server, client: Client) -> Array:
-        return surrogate.slope((client.finetuned_loss - client.requirement) / hparams.temperature)
+        return surrogate.slope((client.finetuned_cost - client.requirement) / hparams.temperature)
 
     return weight
 

@@ -57,7 +57,7 @@ def server_update(
     hparams: HParams, server: Server, total: WeightedSum, cohort: Cohort
 ) -> tuple[Params, Array]:
     """Move along the mean of the updates by p; then those that are unmet gain weight."""
-    unmet = cohort.participated & (cohort.loss >= cohort.requirement)
+    unmet = cohort.participated & (cohort.cost >= cohort.requirement)
     gain = jnp.where(unmet, jnp.log(hparams.factor), 0.0)
     return average(total), server.state.at[cohort.client_id].add(gain)
 

@@ -291,7 +291,7 @@ def _notes(entries: Sequence[dict[str, Any]]) -> list[str]:
         for warning in entry.get("warnings", []):  # runs of 0.1 have none
             found.setdefault(warning["kind"], []).append(warning["text"])
     notes = [f"{len(texts)} {count}: {texts[0]}" for texts in found.values()]
-    if stalled:
+    if stalled and "everybody-left" not in found:  # older runs say no more
         notes.append(
             f"{len(stalled)} {count} stopped learning: no honest client was willing from round "
             f"{min(stalled)} on"

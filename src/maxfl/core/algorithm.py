@@ -43,7 +43,10 @@ class Client(NamedTuple):
         size: Number of its training samples n_k, int.
         loss: F_k(w), mean loss of the server's model over all its training data.
         finetuned_loss: The same after fine-tuning, where clients fine-tune; else F_k(w).
-        requirement: ρ_k, the loss that the model must beat.
+        requirement: ρ_k, what ``cost`` must lie below: the loss that the model must beat.
+        metric_cost: The metric that the requirement is about, negated where more of it is better;
+            None where it is about the loss.
+        finetuned_metric_cost: The same after fine-tuning.
     """
 
     client_id: Array
@@ -51,6 +54,19 @@ class Client(NamedTuple):
     loss: Array
     finetuned_loss: Array
     requirement: Array
+    metric_cost: Any = None
+    finetuned_metric_cost: Any = None
+
+    @property
+    def cost(self) -> Array:
+        """What the requirement is about, less being better: F_k(w), or a metric."""
+        return self.loss if self.metric_cost is None else self.metric_cost
+
+    @property
+    def finetuned_cost(self) -> Array:
+        """The same after fine-tuning, where clients fine-tune."""
+        finetuned = self.finetuned_metric_cost
+        return self.finetuned_loss if finetuned is None else finetuned
 
 
 class LocalTask(NamedTuple):
@@ -85,8 +101,10 @@ class Cohort(NamedTuple):
         client_id: Their indices, int[m]; those that participated are distinct.
         participated: Whether each trained and replied, bool[m]. Others have weight 0.
         loss: F_k(w) as reported, float[m].
-        requirement: ρ_k, float[m].
+        requirement: ρ_k, what ``cost`` must lie below, float[m].
         weight: q_k as reported, float[m].
+        metric_cost: The metric that requirements are about, as reported, negated where more of it
+            is better, float[m]; None where they are about the loss.
     """
 
     client_id: Array
@@ -94,6 +112,12 @@ class Cohort(NamedTuple):
     loss: Array
     requirement: Array
     weight: Array
+    metric_cost: Any = None
+
+    @property
+    def cost(self) -> Array:
+        """What requirements are about, less being better: F_k(w), or a metric, float[m]."""
+        return self.loss if self.metric_cost is None else self.metric_cost
 
 
 class WeightedSum(NamedTuple):

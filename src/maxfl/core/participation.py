@@ -80,13 +80,16 @@ def willing(
     rule: ParticipationRule,
     hparams: ParticipationHParams,
     round_: Array,
-    loss: Array,
+    cost: Array,
     requirement: Array,
 ) -> Array:
-    """Return whether each client wants to participate in round ``round_``, bool like ``loss``."""
+    """Return whether each client wants to participate in round ``round_``, bool like ``cost``.
+
+    A cost is the loss, or what else the requirement is about.
+    """
     if rule is ParticipationRule.EVERYONE:
-        return jnp.ones_like(loss, bool)
-    return appeal.satisfied(loss, requirement) | (round_ < hparams.start_round)
+        return jnp.ones_like(cost, bool)
+    return appeal.satisfied(cost, requirement) | (round_ < hparams.start_round)
 
 
 def sample(key: Array, available: Array, size: int) -> tuple[Array, Array]:

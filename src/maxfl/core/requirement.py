@@ -1,20 +1,21 @@
-"""ρ_k: the loss that the global model must beat for client k to want it.
+"""ρ_k: what the global model must beat for client k to want it.
 
-Usually that of a model which the client trains alone. ``Solo`` keeps only the measured losses and
-metrics of those models, never the models, so memory does not grow with clients × model size.
+Usually the loss of a model which the client trains alone. ``Solo`` keeps only the measured losses
+and metrics of those models, never the models, so memory does not grow with clients × model size.
 """
 
+import hashlib
 import threading
-from collections.abc import Callable
-from operator import itemgetter
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxfl.core.federation import Federation
 from maxfl.utils.errors import InputError, check_count, check_number
+
+Floats = NDArray[np.float32]
 
 
 class Solo(NamedTuple):
@@ -24,11 +25,14 @@ class Solo(NamedTuple):
         train_loss: On its training data.
         test_loss: Held out.
         test_metrics: Those of the model, held out, in their order.
+        train_metric: On its training data, the metric that the requirement is about; () where that
+            is the loss.
     """
 
     train_loss: Any
     test_loss: Any
     test_metrics: tuple[Any, ...]
+    train_metric: Any = ()
 
     @property
     def test_metric(self) -> Any:
@@ -51,95 +55,203 @@ class SoloCache:
 
 
 class Thresholds(NamedTuple):
-    """What the global model must beat, float32[..., K].
+    """What the global model must beat, float32[..., K]: losses, or values of the metric.
 
     Attributes:
-        train: ρ_k, against the training loss F_k(w): what a client can act on.
-        test: Its held-out counterpart, against f_k(w).
+        train: ρ_k, against training data: what a client can act on.
+        test: Its held-out counterpart.
     """
 
     train: Any
     test: Any
 
 
-RequirementRule = Callable[[Federation, Solo], ArrayLike]
+class ClientValues(NamedTuple):
+    """Requirements of single clients.
+
+    Attributes:
+        names: Of the clients, as texts; None where there is one value for every client, in order.
+        train: ρ_k, float32[n]; NaN for a client that has none of its own.
+        test: Its held-out counterpart, likewise.
+    """
+
+    names: tuple[str, ...] | None
+    train: Floats
+    test: Floats
+
+    def digest(self) -> str:
+        """Return SHA-256 of names and values."""
+        sha = hashlib.sha256(repr(self.names).encode())
+        sha.update(self.train.tobytes() + self.test.tobytes())
+        return sha.hexdigest()
+
+
+RequirementRule = Callable[[Federation, Solo], ArrayLike | tuple[ArrayLike, ArrayLike]]
 
 
 class Requirement(NamedTuple):
-    """How ρ_k comes about. Build it with ``solo``, ``fixed`` or ``custom``.
+    """How ρ_k comes about: see ``solo``, ``fixed``, ``metric``, ``per_client``, ``custom``.
 
     Attributes:
         steps: SGD steps of the solo models, with the training's own batch size and η_l.
-        multiple: ρ_k as a multiple of the solo loss.
-        loss: If given, ρ_k is this loss for every client.
-        rule: If given, ``rule(federation, solo) -> ρ[K]``.
+        multiple: ρ_k as a multiple of the solo model's value.
+        value: If given, ρ_k is this for every client: a loss, or a value of the metric.
+        rule: If given, ``rule(federation, solo) -> ρ[K]`` or a pair of such.
+        metric: The metric that decides, by name; None for the loss.
+        clients: If given, what single clients require; the rest is for those without.
+        has_rest: Whether there is a requirement for those without.
     """
 
     steps: int = 100
     multiple: ArrayLike = 1.0
-    loss: ArrayLike | None = None
+    value: ArrayLike | None = None
     rule: RequirementRule | None = None
+    metric: str | None = None
+    clients: ClientValues | None = None
+    has_rest: bool = True
+
+    @property
+    def numbers(self) -> tuple[ArrayLike, ArrayLike | None]:
+        """What can vary within a sweep."""
+        return self.multiple, self.value
+
+    @property
+    def kind(self) -> str:
+        """What decides for clients that state nothing themselves, in a word."""
+        if self.rule is not None:
+            return "custom"
+        if self.value is None:
+            return "solo"
+        return "fixed" if self.metric is None else "metric"
 
 
-def solo(multiple: ArrayLike = 1.0, steps: int = 100) -> Requirement:
-    """Require ``multiple`` times the loss of a model that client k trains alone (paper: 1)."""
+def solo(multiple: ArrayLike = 1.0, steps: int = 100, *, metric: str | None = None) -> Requirement:
+    """Require ``multiple`` times the loss of a model that client k trains alone (paper: 1).
+
+    With ``metric``, by name, that model's metric takes the place of its loss.
+    """
     check_number("requirement.multiple", multiple, above=0)
     check_count("requirement.steps", steps, least=0)
-    return Requirement(steps=steps, multiple=multiple)
+    _check_name(metric)
+    return Requirement(steps=steps, multiple=multiple, metric=metric)
 
 
 def fixed(loss: ArrayLike, steps: int = 100) -> Requirement:
-    """Require one loss for all clients; solo models are still trained, to compare with."""
+    """Require one loss for all clients; solo models are still trained, to compare with.
+
+    An array makes a sweep; for a loss for each client see ``per_client``.
+    """
     check_number("requirement.loss", loss, least=0)
     check_count("requirement.steps", steps, least=0)
-    return Requirement(steps=steps, loss=loss)
+    return Requirement(steps=steps, value=loss)
 
 
-def custom(rule: RequirementRule, steps: int = 100) -> Requirement:
-    """Require ρ = ``rule(federation, solo)``, one number per client.
+def metric(name: str, value: ArrayLike, steps: int = 100) -> Requirement:
+    """Require one value of a metric of the model: at least 0.8 accuracy, at most 0.3 ``mae``.
 
-    ``solo`` has ``train_loss``, ``test_loss`` and ``test_metric``, the first of the model's metrics
-    (accuracy for classifiers), of the solo models, [K] each.
+    Which of both the metric says: whether more of it is better. It then decides who is satisfied
+    and who participates, and MaxFL weighs clients by its gap, with a temperature in its units;
+    what is trained is still the loss.
+    """
+    if name is None:
+        raise InputError('requirement.metric: name one, as maxfl.metric("accuracy", 0.8)')
+    _check_name(name)
+    check_number("requirement.value", value)
+    check_count("requirement.steps", steps, least=0)
+    return Requirement(steps=steps, value=value, metric=name)
+
+
+def per_client(
+    values: Mapping[Any, Any] | ArrayLike,
+    held_out: Mapping[Any, Any] | ArrayLike | None = None,
+    *,
+    metric: str | None = None,
+    otherwise: Requirement | None = None,
+) -> Requirement:
+    """Require of each client its own loss, or its own value of a metric.
+
+    Args:
+        values: A number for each client, in the federation's order, or by its name; NaN, or a name
+            that is left out, for a client that has none.
+        held_out: Likewise, for held-out data; by default the same values.
+        metric: The metric that they are values of; by default they are losses.
+        otherwise: What clients without a value require, of the same metric.
+    """
+    _check_name(metric)
+    clients = _client_values(values, held_out)
+    rest = Requirement() if otherwise is None else otherwise
+    if not isinstance(rest, Requirement) or rest.clients is not None:
+        raise InputError(
+            f"per_client(..., otherwise={otherwise!r:.60}): expected solo(), fixed(...), "
+            f"metric(...) or custom(...)"
+        )
+    states_other = rest.value is not None or rest.rule is not None or rest.metric is not None
+    if states_other and rest.metric != metric:
+        raise InputError(
+            f"per_client: values are {_of(metric)} and those without one require "
+            f"{_of(rest.metric)}: a run has one that decides; say the same metric for both"
+        )
+    return rest._replace(metric=metric, clients=clients, has_rest=otherwise is not None)
+
+
+def custom(rule: RequirementRule, steps: int = 100, *, metric: str | None = None) -> Requirement:
+    """Require ρ = ``rule(federation, solo)``: one number per client, or a tuple of two such arrays.
+
+    Of a tuple the second is for held-out data. ``solo`` has ``train_loss``, ``test_loss`` and
+    ``test_metric``, the first of the model's metrics (accuracy for classifiers), of the solo
+    models, [K] each; with ``metric``, by name, ρ are values of it, and there is ``train_metric``.
     """
     if not callable(rule):
         raise InputError(f"requirement.custom({rule!r}): expected a function of (federation, solo)")
     check_count("requirement.steps", steps, least=0)
-    return Requirement(steps=steps, rule=rule)
+    _check_name(metric)
+    return Requirement(steps=steps, rule=rule, metric=metric)
 
 
-def thresholds(
-    requirement: Requirement, federation: Federation, solo: Solo, configurations: int
-) -> Thresholds:
-    """Return thresholds of every configuration, float32[C, K], from solo results [C, K]."""
-    shape = (configurations, federation.clients)
-    if requirement.rule is not None:
-        each = [jax.tree.map(itemgetter(c), solo) for c in range(configurations)]
-        rows = [_apply(requirement.rule, federation, one) for one in each]
-        return Thresholds(np.stack(rows), np.stack(rows))
-    if requirement.loss is not None:
-        row = _column(requirement.loss, shape)
-        return Thresholds(row, row)
-    factor = _column(requirement.multiple, shape)
-    return Thresholds(factor * solo.train_loss, factor * solo.test_loss)
+def _client_values(values: Any, held_out: Any) -> ClientValues:
+    """Return what a user gave for single clients, as arrays."""
+    if isinstance(values, Mapping) != isinstance(held_out, Mapping) and held_out is not None:
+        raise InputError("per_client: give values and held_out both by name, or both in order")
+    if not isinstance(values, Mapping):
+        train = _numbers("values", values)
+        test = train if held_out is None else _numbers("held_out", held_out)
+        if test.shape != train.shape:
+            raise InputError(
+                f"per_client has {len(train)} values and {len(test)} held_out: as many of both"
+            )
+        return ClientValues(None, train, test)
+    by_name = {str(name): value for name, value in values.items()}
+    other = by_name if held_out is None else {str(name): v for name, v in held_out.items()}
+    names = tuple(dict.fromkeys((*by_name, *other)))
+    sides = (
+        _numbers(what, [side.get(name, np.nan) for name in names])
+        for what, side in (("values", by_name), ("held_out", other))
+    )
+    return ClientValues(names, *sides)
 
 
-def _column(numbers: ArrayLike, shape: tuple[int, int]) -> NDArray[np.float32]:
-    """Return one number per configuration, repeated for its clients."""
-    column = np.broadcast_to(np.asarray(numbers, np.float32), shape[:1])
-    return np.broadcast_to(column[:, None], shape)
-
-
-def _apply(rule: RequirementRule, federation: Federation, solo: Solo) -> NDArray[np.float32]:
-    """Call a user's rule and check what it gives."""
-    given = rule(federation, solo)
+def _numbers(what: str, given: Any) -> Floats:
+    """Return numbers of clients, float32[n]; NaN, or None, for none."""
     try:
-        rho = np.asarray(given, np.float32)
+        numbers = np.asarray(given, np.float64).astype(np.float32)
     except (TypeError, ValueError):
-        raise InputError(f"the requirement's rule gave {given!r}; expected numbers") from None
-    if rho.shape != (federation.clients,) or np.isnan(rho).any():
+        raise InputError(f"per_client: {what} = {given!r:.80}: expected numbers") from None
+    if numbers.ndim != 1 or not numbers.size or np.isinf(numbers).any():
         raise InputError(
-            f"the requirement's rule gave an array of shape {rho.shape} with "
-            f"{int(np.isnan(rho).sum())} NaN; expected one number for each of the "
-            f"{federation.clients} clients"
+            f"per_client: {what} has shape {numbers.shape}; expected a finite number, or NaN, for "
+            f"each client"
         )
-    return rho
+    return numbers
+
+
+def _of(metric: str | None) -> str:
+    return "losses" if metric is None else f"values of {metric}"
+
+
+def _check_name(metric: Any) -> None:
+    """Refuse anything but the name of a metric."""
+    if metric is not None and not isinstance(metric, str):
+        raise InputError(
+            f"requirement.metric = {metric!r:.60}: expected the name of one of the model's "
+            f'metrics, such as "accuracy"'
+        )

@@ -29,7 +29,7 @@ from maxfl.engine.client_state import Memory, init_memory, read_state
 from maxfl.engine.evaluation import client_score
 from maxfl.engine.minibatches import Minibatches, batch_gradient
 from maxfl.engine.spec import Spec
-from maxfl.engine.state import Personal, RoundContext, State
+from maxfl.engine.state import Measured, Personal, RoundContext, State
 
 
 class ClientReply(NamedTuple):
@@ -50,7 +50,7 @@ class ClientReply(NamedTuple):
 
 
 def client_update(
-    context: RoundContext, round_: Array, state: State, losses: Any, slot: Array, reached: Array
+    context: RoundContext, round_: Array, state: State, measured: Any, slot: Array, reached: Array
 ) -> ClientReply:
     """Let one sampled client train and reply (ClientUpdate of McMahan et al., AISTATS 2017).
 
@@ -58,15 +58,15 @@ def client_update(
         context: What the rounds of a configuration share.
         round_: Rounds done before.
         state: Of the run.
-        losses: F_k(w) of all clients, where known, float32[n]; else ().
+        measured: Of all clients, where known (a Measured, float32[n]); else ().
         slot: Its slot in the data.
         reached: Whether it was sampled and is available at all.
     """
     spec, hparams = context.spec, context.hparams
     server, memory = recall(spec, state, slot)
-    client = _measure(context, server, losses, slot)
+    client = _measure(context, server, measured, slot)
     wants = willing(
-        spec.participation, hparams.participation, round_, client.loss, client.requirement
+        spec.participation, hparams.participation, round_, client.cost, client.requirement
     )
     is_byzantine = context.is_byzantine[client.client_id]
     participated = reached & (wants | is_byzantine if spec.attacked else wants)
@@ -111,7 +111,10 @@ def client_update(
         total, update, renewed = jax.tree.map(
             partial(jnp.where, participated), train(), stay_away()
         )
-    report = Cohort(client.client_id, participated, reported.loss, client.requirement, total.weight)
+    report = Cohort(
+        client.client_id, participated, reported.loss, client.requirement, total.weight,
+        reported.metric_cost,
+    )  # fmt: skip
     return ClientReply(total, update, report, renewed)
 
 
@@ -143,7 +146,7 @@ def _without_state(update: Pytree) -> Pytree:
 
 
 def inflate_loss(context: RoundContext, client: Client) -> Client:
-    """Return what clients report of themselves: Byzantine ones add to their losses."""
+    """Return what clients report of themselves: Byzantine ones add to their losses and costs."""
     if not context.spec.attacked:
         return client
     is_byzantine = context.is_byzantine[client.client_id]
@@ -152,29 +155,36 @@ def inflate_loss(context: RoundContext, client: Client) -> Client:
     def reported(loss: Array) -> Array:
         return jnp.where(is_byzantine, jnp.maximum(loss + more, 0.0), loss)
 
+    def reported_cost(cost: Any) -> Any:
+        return None if cost is None else jnp.where(is_byzantine, cost + more, cost)
+
     return client._replace(
-        loss=reported(client.loss), finetuned_loss=reported(client.finetuned_loss)
-    )
+        loss=reported(client.loss), finetuned_loss=reported(client.finetuned_loss),
+        metric_cost=reported_cost(client.metric_cost),
+        finetuned_metric_cost=reported_cost(client.finetuned_metric_cost),
+    )  # fmt: skip
 
 
-def personal_scores(context: RoundContext, state: State, losses: Array, slot: Array) -> Personal:
+def personal_scores(
+    context: RoundContext, state: State, measured: Measured, slot: Array
+) -> Personal:
     """Measure the model that one client would use on its own data."""
-    params = _personal_model(context, state, losses[slot], slot)
+    params = _personal_model(context, state, _of_slot(measured, slot), slot)
     chunk_size = context.spec.layout.eval_batch.client
     train = client_score(context.train_task, chunk_size, slot, params)
     test = client_score(context.test_task, chunk_size, slot, params)
-    return Personal(train.loss, test.loss, test.metrics)
+    decides = context.measured(train).metric
+    return Personal(train.loss, test.loss, test.metrics, () if decides is None else decides)
 
 
-def _personal_model(context: RoundContext, state: State, loss: Array, slot: Array) -> Params:
+def _personal_model(context: RoundContext, state: State, measured: Measured, slot: Array) -> Params:
     """Return the method's personal model, or the global one, fine-tuned where clients do."""
     spec = context.spec
     server, memory = recall(spec, state, slot)
     params = server.params
     if spec.algorithm.personalize is not None:
         client_state = memory.method if spec.model.keep_local else memory
-        client_id, rho = context.client_id(slot), context.requirement[slot]
-        client = Client(client_id, _size(context, slot), loss, loss, rho)
+        client = _client(context, slot, measured, measured)
         task = _local_task(context, Purpose.FINETUNING, 0, slot)
         params = spec.algorithm.personalize(
             context.hparams.algorithm, server, client_state, client, task
@@ -182,14 +192,29 @@ def _personal_model(context: RoundContext, state: State, loss: Array, slot: Arra
     return _finetune(context, slot, params) if spec.finetunes else params
 
 
-def _measure(context: RoundContext, server: Server, losses: Any, slot: Array) -> Client:
+def _measure(context: RoundContext, server: Server, measured: Any, slot: Array) -> Client:
     """Return what a client finds out about the model."""
     spec = context.spec
-    score = partial(client_score, context.train_task, spec.layout.eval_batch.client, slot)
-    loss = losses[slot] if spec.needs_all_losses else score(server.params).loss
-    finetuned = score(_finetune(context, slot, server.params)).loss if spec.finetunes else loss
+
+    def measure(params: Params) -> Measured:
+        chunk_size = spec.layout.eval_batch.client
+        return context.measured(client_score(context.train_task, chunk_size, slot, params))
+
+    now = _of_slot(measured, slot) if spec.measures_everyone else measure(server.params)
+    finetuned = measure(_finetune(context, slot, server.params)) if spec.finetunes else now
+    return _client(context, slot, now, finetuned)
+
+
+def _of_slot(measured: Measured, slot: Array) -> Measured:
+    """Return what the client in a slot has measured."""
+    return jax.tree.map(lambda values: values[slot], measured)
+
+
+def _client(context: RoundContext, slot: Array, now: Measured, finetuned: Measured) -> Client:
+    """Return what a client knows, of the model as received and as fine-tuned."""
     client_id, rho = context.client_id(slot), context.requirement[slot]
-    return Client(client_id, _size(context, slot), loss, finetuned, rho)
+    costs = context.metric_cost(now), context.metric_cost(finetuned)
+    return Client(client_id, _size(context, slot), now.loss, finetuned.loss, rho, *costs)
 
 
 def _finetune(context: RoundContext, slot: Array, params: Params) -> Params:

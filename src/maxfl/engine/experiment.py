@@ -110,7 +110,6 @@ class Experiment(NamedTuple):
         A method and a custom requirement are known by their names and numbers, not by their code; a
         checkpoint also knows what a custom requirement demanded.
         """
-        rule = self.requirement.rule
         aggregator, attack = self.aggregator, self.attack
         return {
             "maxfl": version("maxfl"),
@@ -119,8 +118,7 @@ class Experiment(NamedTuple):
             "model": _model_digest(self.model, self.federation),
             "algorithm": {"name": self.algorithm.name, **_plain(self.algorithm.hparams)},
             "training": _plain(self.training),
-            "requirement": _plain(self.requirement._replace(rule=None))
-            | ({"rule": getattr(rule, "__qualname__", "callable")} if rule else {}),
+            "requirement": self._describe_requirement(),
             "participation": {
                 "rule": str(self.participation.rule),
                 **_plain(self.participation.hparams),
@@ -144,6 +142,20 @@ class Experiment(NamedTuple):
             **self._describe_local_steps(),
             "seed": _number(self.seed),
         }
+
+    def _describe_requirement(self) -> dict[str, Any]:
+        """Return numbers by their names; the rest only where it is given."""
+        given = self.requirement
+        value = None if given.value is None else _number(given.value)
+        described: dict[str, Any] = {"steps": given.steps, "multiple": _number(given.multiple)}
+        described |= {"loss": value} if given.metric is None else {"value": value}
+        if given.rule is not None:
+            described |= {"rule": getattr(given.rule, "__qualname__", "callable")}
+        if given.metric is not None:
+            described |= {"metric": given.metric}
+        if given.clients is not None:
+            described |= {"clients": given.clients.digest(), "otherwise": given.has_rest}
+        return described
 
     def _describe_local_steps(self) -> dict[str, Any]:
         """Return what differs from plain steps at constant rates; nothing, where nothing does."""

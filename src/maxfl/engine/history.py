@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxfl.core import appeal
+from maxfl.core.criterion import Criterion
 from maxfl.core.metrics import ACCURACY, MetricInfo
 from maxfl.core.model import Params
 from maxfl.core.requirement import Solo, Thresholds
@@ -23,7 +24,8 @@ READINGS: dict[Reading, str] = {
     "training": "training loss against the requirement, F_k(w) < ρ_k: what a client can act on",
     "literal": "held-out loss against the requirement, f_k(w) < ρ_k",
 }
-"""The three readings of GM-Appeal; the paper's text allows each."""
+"""The three readings of GM-Appeal; the paper's text allows each. A metric that decides takes the
+place of the loss."""
 
 
 class History(NamedTuple):
@@ -42,6 +44,7 @@ class History(NamedTuple):
         counts: Of all clients, where data are streamed and the history is that of the evaluation
             clients; else ().
         metric_infos: The model's metrics in their order; the first is the one in tables.
+        criterion: What clients judge a model by: the loss, or one of these metrics.
     """
 
     rounds: NDArray[np.int64]
@@ -55,19 +58,27 @@ class History(NamedTuple):
     steps: ModelStep | tuple[()] = ()
     counts: RoundCounts | tuple[()] = ()
     metric_infos: tuple[MetricInfo, ...] = (ACCURACY,)
+    criterion: Criterion = Criterion()
 
     def satisfied(
         self, reading: Reading = "held-out", model: Whose = "global"
     ) -> NDArray[np.bool_]:
         """Return whether the model meets each client's requirement, bool[C, E, K]."""
-        scores = self.scores(model)
+        train, test = self.deciding(model)
         pairs = {
-            "held-out": (scores.test_loss, self.thresholds.test),
-            "training": (scores.train_loss, self.thresholds.train),
-            "literal": (scores.test_loss, self.thresholds.train),
+            "held-out": (test, self.thresholds.test),
+            "training": (train, self.thresholds.train),
+            "literal": (test, self.thresholds.train),
         }
-        loss, threshold = pairs[check_choice("reading", reading, READINGS)]
-        return appeal.satisfied(np.asarray(loss), np.asarray(threshold)[:, None, :])
+        value, threshold = pairs[check_choice("reading", reading, READINGS)]
+        return np.asarray(self.criterion.satisfied(value, np.asarray(threshold)[:, None, :]))
+
+    def deciding(self, model: Whose = "global") -> tuple[Floats, Floats]:
+        """Return what requirements are about, on training and on held-out data, [C, E, K] each."""
+        scores = self.scores(model)
+        train = scores.train_loss if self.criterion.metric is None else scores.train_metric
+        test = self.criterion.value(scores.test_loss, scores.test_metrics)
+        return np.asarray(train), np.asarray(test)
 
     def scores(self, model: Whose = "global") -> Evaluation | Personal:
         """Return the scores of the global model, or of each client's personal or fine-tuned one."""

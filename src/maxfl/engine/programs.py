@@ -25,12 +25,13 @@ from maxfl.engine.collectives import map_chunks, map_clients
 from maxfl.engine.evaluation import client_score, owners
 from maxfl.engine.layout import CLIENT, SWEEP, Layout
 from maxfl.engine.minibatches import Minibatches, Task, batch_gradient
-from maxfl.engine.rounds import all_losses, needed_losses, run_round, score_everyone
+from maxfl.engine.rounds import measure_everyone, measure_if_needed, run_round, score_everyone
 from maxfl.engine.spec import SoloSpec, Spec
 from maxfl.engine.state import (
     CohortRecord,
     Data,
     Evaluation,
+    Measured,
     ModelStep,
     Personal,
     RoundContext,
@@ -113,7 +114,9 @@ def train_solo(
         chunk_size = spec.layout.eval_batch.client
         train = client_score(task, chunk_size, slot, params)
         test = client_score(task._replace(samples=data.test), chunk_size, slot, params)
-        return Solo(train.loss, test.loss, test.metrics)
+        index = spec.criterion.metric
+        decides = () if index is None else train.metrics[index]
+        return Solo(train.loss, test.loss, test.metrics, decides)
 
     def shard(data: Data, sweep: SoloHParams, slots: Array) -> Solo:
         def configuration(hparams: SoloHParams) -> Solo:
@@ -154,13 +157,13 @@ def run_block(
             )
 
             def period(carry: tuple[State, Any, Array], rounds: Array) -> tuple[Any, Any]:
-                state, losses, first = carry
-                state, losses, records = _rounds(context, state, losses, first, rounds)
+                state, measured, first = carry
+                state, measured, records = _rounds(context, state, measured, first, rounds)
                 first = first + jnp.maximum(rounds, 0)
-                show = partial(evaluate_all, context, test_owner, first, state, losses)
-                return (state, losses, first), (records, _if(rounds != SKIP, show))
+                show = partial(evaluate_all, context, test_owner, first, state, measured)
+                return (state, measured, first), (records, _if(rounds != SKIP, show))
 
-            begin = one.state, needed_losses(context, one.state), first
+            begin = one.state, measure_if_needed(context, one.state), first
             (state, _, _), (records, evaluation) = jax.lax.scan(period, begin, schedule)
             return state, records, evaluation
 
@@ -171,28 +174,37 @@ def run_block(
 
 
 def evaluate_all(
-    context: RoundContext, test_owner: Array, done: Array, state: State, losses: Any
+    context: RoundContext, test_owner: Array, done: Array, state: State, measured: Any
 ) -> Evaluation:
     """Show the model to all clients whose data are here, after ``done`` rounds; [n] each."""
     spec, data, hparams, rho = context.spec, context.data, context.hparams, context.requirement
     server = state.server
     test = score_everyone(context, state, context.test_task, test_owner)
-    loss = losses if spec.needs_all_losses else all_losses(context, state)
-    personal: Any = _evaluate_personal(context, state, loss) if spec.has_personal_models else ()
+    if not spec.measures_everyone:
+        measured = measure_everyone(context, state)
+    personal: Any = _evaluate_personal(context, state, measured) if spec.has_personal_models else ()
     # A method with personal models of its own weighs no client by its fine-tuned loss.
     weighs_finetuned = spec.finetunes and not spec.algorithm.personalize
-    finetuned = personal.train_loss if weighs_finetuned else loss
+    finetuned = measured
+    if weighs_finetuned:
+        by_metric = spec.criterion.metric is not None
+        finetuned = Measured(personal.train_loss, personal.train_metric if by_metric else None)
     client_id = context.client_id(jnp.arange(len(rho)))
-    clients = Client(client_id, jnp.diff(data.train.offsets), loss, finetuned, rho)
+    sizes = jnp.diff(data.train.offsets)
+    clients = Client(
+        client_id, sizes, measured.loss, finetuned.loss, rho,
+        context.metric_cost(measured), context.metric_cost(finetuned),
+    )  # fmt: skip
     weigh = partial(spec.algorithm.weight, hparams.algorithm, server)
-    wants = willing(spec.participation, hparams.participation, done, loss, rho)
+    wants = willing(spec.participation, hparams.participation, done, context.cost(measured), rho)
     return Evaluation(
-        train_loss=loss,
+        train_loss=measured.loss,
         test_loss=test.loss,
         test_metrics=test.metrics,
         willing=wants | context.is_byzantine[client_id] if spec.attacked else wants,
         weight=jax.vmap(weigh)(inflate_loss(context, clients)),
         personal=personal,
+        train_metric=() if measured.metric is None else measured.metric,
     )
 
 
@@ -207,26 +219,26 @@ def on_devices(
 
 
 def _rounds(
-    context: RoundContext, state: State, losses: Any, first: Array, count: Array
+    context: RoundContext, state: State, measured: Any, first: Array, count: Array
 ) -> tuple[State, Any, RoundRecord]:
     """Run ``count`` rounds of one configuration; records of a period, beyond them zeros."""
 
     def one(i: Array, carry: tuple[State, Any, RoundRecord]) -> tuple[State, Any, RoundRecord]:
-        state, losses, log = carry
-        state, losses, record = run_round(context, first + i, state, losses)
-        return state, losses, jax.tree.map(lambda rows, row: rows.at[i].set(row), log, record)
+        state, measured, log = carry
+        state, measured, record = run_round(context, first + i, state, measured)
+        return state, measured, jax.tree.map(lambda rows, row: rows.at[i].set(row), log, record)
 
     period = context.spec.period
     shape = (period, context.spec.cohort)
     no, norms = jnp.zeros(shape, bool), jnp.zeros(period)
     cohorts = CohortRecord(jnp.zeros(shape, jnp.int32), no, no, jnp.zeros(shape))
     log = RoundRecord(cohorts, ModelStep(norms, norms))
-    return jax.lax.fori_loop(0, count, one, (state, losses, log))
+    return jax.lax.fori_loop(0, count, one, (state, measured, log))
 
 
-def _evaluate_personal(context: RoundContext, state: State, losses: Array) -> Personal:
+def _evaluate_personal(context: RoundContext, state: State, measured: Measured) -> Personal:
     """Measure the models that clients use on their own data, float32[K]."""
-    score = partial(personal_scores, context, state, losses)
+    score = partial(personal_scores, context, state, measured)
     return map_clients(score, len(context.requirement), context.spec.layout.parallel_clients)
 
 

@@ -22,7 +22,7 @@ from maxfl.engine.evaluation import Score, client_score, evaluate
 from maxfl.engine.layout import CLIENT
 from maxfl.engine.minibatches import Task
 from maxfl.engine.spec import Spec
-from maxfl.engine.state import CohortRecord, ModelStep, RoundContext, RoundRecord, State
+from maxfl.engine.state import CohortRecord, Measured, ModelStep, RoundContext, RoundRecord, State
 
 
 def score_everyone(context: RoundContext, state: State, task: Task, owner: Array) -> Score:
@@ -41,33 +41,33 @@ def score_everyone(context: RoundContext, state: State, task: Task, owner: Array
     return map_clients(score, len(context.requirement), layout.parallel_clients)
 
 
-def all_losses(context: RoundContext, state: State) -> Array:
-    """Compute F_k(w) of all K clients, float32[K]."""
-    return score_everyone(context, state, context.train_task, context.owner).loss
+def measure_everyone(context: RoundContext, state: State) -> Measured:
+    """Let all K clients measure the model on their training data, float32[K] each."""
+    return context.measured(score_everyone(context, state, context.train_task, context.owner))
 
 
-def needed_losses(context: RoundContext, state: State) -> Any:
-    """Compute F_k(w) of all K clients if the participation rule needs them in every round."""
-    return all_losses(context, state) if context.spec.needs_all_losses else ()
+def measure_if_needed(context: RoundContext, state: State) -> Any:
+    """Let all K clients measure the model if the participation rule asks it in every round."""
+    return measure_everyone(context, state) if context.spec.measures_everyone else ()
 
 
 def run_round(
-    context: RoundContext, round_: Array, state: State, losses: Any
+    context: RoundContext, round_: Array, state: State, measured: Any
 ) -> tuple[State, Any, RoundRecord]:
-    """Run round ``round_`` (counted from 0) from a state and its ``needed_losses``."""
-    slots, sampled = _sample_cohort(context, round_, losses)
-    state, record = train_cohort(context, round_, state, losses, slots, sampled)
-    return state, needed_losses(context, state), record
+    """Run round ``round_`` (counted from 0) from a state, ``measure_if_needed`` of it."""
+    slots, sampled = _sample_cohort(context, round_, measured)
+    state, record = train_cohort(context, round_, state, measured, slots, sampled)
+    return state, measure_if_needed(context, state), record
 
 
 def train_cohort(
-    context: RoundContext, round_: Array, state: State, losses: Any, slots: Array, sampled: Array
+    context: RoundContext, round_: Array, state: State, measured: Any, slots: Array, sampled: Array
 ) -> tuple[State, RoundRecord]:
     """Train a cohort, given by its clients' slots int[m] and which of them are real, bool[m]."""
     spec, hparams = context.spec, context.hparams
     absence = key(hparams.seed, Purpose.UNAVAILABLE, round_)
     reached = sampled & responds(absence, hparams.participation, context.client_id(slots))
-    update = partial(client_update, context, round_, state, losses)
+    update = partial(client_update, context, round_, state, measured)
     replies = _update_all(spec, update, slots, reached)
     total, cohort = replies.total, replies.report
     if spec.gathers_updates:
@@ -100,13 +100,14 @@ def _measure_step(old: Params, new: Params) -> ModelStep:
     return ModelStep(optax.tree.norm(moved), optax.tree.norm(trained(new)))
 
 
-def _sample_cohort(context: RoundContext, round_: Array, losses: Any) -> tuple[Array, Array]:
+def _sample_cohort(context: RoundContext, round_: Array, measured: Any) -> tuple[Array, Array]:
     """Sample the cohort: clients int[m], and which of them are real."""
     spec, hparams = context.spec, context.hparams
     available = jnp.ones(spec.seen, bool)
-    if spec.needs_all_losses:
+    if spec.measures_everyone:
+        cost = context.cost(measured)
         wants = willing(
-            spec.participation, hparams.participation, round_, losses, context.requirement
+            spec.participation, hparams.participation, round_, cost, context.requirement
         )
         available = (wants | context.is_byzantine if spec.attacked else wants)[: spec.seen]
     return sample(key(hparams.seed, Purpose.SAMPLING, round_), available, spec.cohort)

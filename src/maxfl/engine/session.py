@@ -9,7 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxfl.core.attacks import byzantine_clients
+from maxfl.core.criterion import find_criterion
 from maxfl.core.federation import Federation
+from maxfl.core.metrics import MetricInfo
+from maxfl.core.thresholds import align
 from maxfl.distributed.processes import assert_same, fetch, free_bytes, is_distributed, place
 from maxfl.engine.client_state import rows_needed
 from maxfl.engine.experiment import Experiment
@@ -36,6 +39,7 @@ class Session:
         configurations: C.
         spec: What shapes the program of the rounds.
         solo_spec: What shapes the program in which clients train alone.
+        requirement: What clients require, aligned with the federation.
         hparams: Of all configurations, repeated to a multiple of the devices.
         is_byzantine: Who is Byzantine in each configuration, bool[C, K]; likewise.
 
@@ -56,8 +60,10 @@ class Session:
         validate(experiment)
         self.experiment, self._in_memory = experiment, in_memory
         given = _as_arrays(experiment.hparams)
-        requirement = _as_arrays(experiment.requirement._replace(rule=None))
-        self.configurations = _count((given, requirement))
+        self.requirement = align(experiment.requirement, experiment.federation)
+        numbers = [_as_arrays(number) for number in self.requirement.numbers]
+        _check_no_array_of_clients(given, experiment)
+        self.configurations = _count((given, numbers))
         if max_parallel is not None:
             check_count("max_parallel", max_parallel, least=1)
         devices = jax.devices() if devices is None else devices
@@ -91,6 +97,11 @@ class Session:
         """The model's frozen parameters, on every device once; () where it has none."""
         frozen = self.experiment.model.frozen
         return () if frozen is None else self.replicate(frozen)
+
+    @property
+    def metric_infos(self) -> tuple[MetricInfo, ...]:
+        """The model's metrics, in their order."""
+        return self.experiment.model.metric_infos
 
     @property
     def solo_hparams(self) -> SoloHParams:
@@ -181,9 +192,11 @@ def _specs(experiment: Experiment, rounds: Layout, solo: Layout) -> tuple[Spec, 
     masks = bool(np.min(training.batch_size) < largest)
     platform = rounds.mesh.devices.flat[0].platform
     local = experiment.local_optimizer._replace(hparams=None)
+    criterion = find_criterion(experiment.requirement.metric, experiment.model.metric_infos)
     spec = Spec(
         model=experiment.model,
         algorithm=experiment.algorithm._replace(hparams=None),
+        criterion=criterion,
         participation=experiment.participation.rule,
         server_optimizer=experiment.server_optimizer.kind,
         local_optimizer=local,
@@ -205,7 +218,7 @@ def _specs(experiment: Experiment, rounds: Layout, solo: Layout) -> tuple[Spec, 
         layout=rounds,
     )
     steps = compiled_steps(experiment.requirement.steps, platform)
-    return spec, SoloSpec(experiment.model, largest, masks, steps, local, solo)
+    return spec, SoloSpec(experiment.model, largest, masks, steps, local, solo, criterion)
 
 
 def compiled_steps(steps: ArrayLike, platform: str) -> int | None:
@@ -236,6 +249,27 @@ def _count(numbers: Any) -> int:
             f"arrays of a sweep must be one-dimensional and of one length, not {sorted(shapes)}"
         )
     return shapes.pop()[0] if shapes else 1
+
+
+def _check_no_array_of_clients(hparams: Any, experiment: Experiment) -> None:
+    """Refuse a value for each client where arrays are for configurations."""
+    requirement, clients = experiment.requirement, experiment.federation.clients
+    lengths = {len(leaf) for leaf in jax.tree.leaves(hparams) if np.ndim(leaf) == 1}
+    for name, number in zip(("multiple", "value"), requirement.numbers, strict=True):
+        if np.shape(number if number is not None else 0) != (clients,) or clients in lengths:
+            continue
+        if clients == 1:
+            continue
+        what, instead = {
+            "solo": ("multiples", "maxfl.custom(lambda federation, solo: ...)"),
+            "fixed": ("losses", "maxfl.per_client(losses)"),
+            "metric": (f"values of {requirement.metric}", "maxfl.per_client(values, metric=...)"),
+        }["solo" if name == "multiple" else requirement.kind]
+        raise InputError(
+            f"the requirement has {clients} {what} and the federation {clients} clients: an array "
+            f"makes a sweep of as many configurations. For one of each client take {instead}; for "
+            f"a sweep, give another number of it as an array too, such as seed=[0] * {clients}"
+        )
 
 
 def _check_devices(devices: Any) -> None:

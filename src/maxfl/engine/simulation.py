@@ -38,6 +38,7 @@ from maxfl.engine.trainer import (
     Progress,
     Snapshot,
     collect_history,
+    finish,
     finite_start,
     put_data,
     requirements,
@@ -178,7 +179,7 @@ class Simulation:
     ) -> Iterator[tuple[State, Block]]:
         """Train from the state after ``done`` blocks, giving state and results of each block."""
         session, spec = self.session, self.session.spec
-        rho = session.spread(prepared.thresholds.train)
+        rho = session.spread(spec.criterion.bound(prepared.thresholds.train))
         # Laid out as the program returns it, or the second block would compile the program anew.
         state = session.spread(state)
         for periods in schedule(session.experiment.training)[done:]:
@@ -232,7 +233,7 @@ def simulate(
         simulation.session.assert_same(simulation.describe())
     with explain_out_of_memory(lambda: simulation.resources.advice()):
         done = train(simulation, progress)
-        return simulation.history(done.prepared, done.blocks, done.state)
+        return finish(simulation, done)
 
 
 def _block(

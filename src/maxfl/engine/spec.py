@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from maxfl.core.aggregators import AggregationRule
 from maxfl.core.algorithm import Algorithm
+from maxfl.core.criterion import Criterion
 from maxfl.core.local_optimizers import LocalOptimizer
 from maxfl.core.model import Model
 from maxfl.core.participation import ParticipationRule
@@ -18,6 +19,7 @@ class Spec(NamedTuple):
     Attributes:
         model: The model.
         algorithm: The method, without its hyper-parameters.
+        criterion: What clients judge the model by.
         participation: The participation rule.
         server_optimizer: The server's optimizer.
         local_optimizer: The clients' optimizer, without its hyper-parameters.
@@ -41,6 +43,7 @@ class Spec(NamedTuple):
 
     model: Model
     algorithm: Algorithm
+    criterion: Criterion
     participation: ParticipationRule
     server_optimizer: OptimizerKind
     local_optimizer: LocalOptimizer
@@ -62,8 +65,8 @@ class Spec(NamedTuple):
     layout: Layout
 
     @property
-    def needs_all_losses(self) -> bool:
-        """Whether every client's loss is needed in every round, to know who is willing."""
+    def measures_everyone(self) -> bool:
+        """Whether every client measures the model in every round, to know who is willing."""
         return self.participation is ParticipationRule.OPT_OUT
 
     @property
@@ -87,6 +90,7 @@ class SoloSpec(NamedTuple):
         steps: Local steps, where they are compiled in; None where they are an argument.
         local_optimizer: What takes them, without its hyper-parameters.
         layout: Devices.
+        criterion: What clients judge a model by.
     """
 
     model: Model
@@ -95,3 +99,4 @@ class SoloSpec(NamedTuple):
     steps: int | None
     local_optimizer: LocalOptimizer
     layout: Layout
+    criterion: Criterion

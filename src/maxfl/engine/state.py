@@ -18,6 +18,7 @@ from maxfl.core.participation import ParticipationHParams
 from maxfl.core.schedules import ScheduleHParams
 from maxfl.core.server_optimizers import OptimizerHParams
 from maxfl.engine.client_state import ClientStates
+from maxfl.engine.evaluation import Score
 from maxfl.engine.minibatches import Task
 from maxfl.engine.spec import Spec
 
@@ -91,7 +92,8 @@ class Sweep(NamedTuple):
 
     Attributes:
         hparams: Its hyper-parameters.
-        requirement: ρ of the clients whose data are on the devices, float32[C, n].
+        requirement: What costs of the clients whose data are on the devices must lie below, ρ
+            where losses decide, float32[C, n].
         is_byzantine: Who is Byzantine, bool[C, K].
         state: What its rounds carry.
     """
@@ -102,6 +104,18 @@ class Sweep(NamedTuple):
     state: State
 
 
+class Measured(NamedTuple):
+    """What clients find out about a model on their training data, float32[n] each.
+
+    Attributes:
+        loss: F_k(w).
+        metric: That which the requirement is about; None where it is about the loss.
+    """
+
+    loss: Any
+    metric: Any = None
+
+
 class RoundContext(NamedTuple):
     """What one configuration's rounds need and never change.
 
@@ -110,7 +124,7 @@ class RoundContext(NamedTuple):
         data: The federation's arrays.
         owner: The client of each training sample, int32[total].
         hparams: This configuration's, without the axis C.
-        requirement: ρ of the clients whose data are here, float32[n].
+        requirement: What costs of the clients whose data are here must lie below, float32[n].
         is_byzantine: Who is Byzantine, bool[K].
         client_ids: Of the clients whose data are here, int32[n]; None if all K of them are.
     """
@@ -130,6 +144,20 @@ class RoundContext(NamedTuple):
         """
         return slot if self.client_ids is None else self.client_ids[slot]
 
+    def measured(self, score: Score) -> Measured:
+        """Return what decides of a model's scores on training data."""
+        index = self.spec.criterion.metric
+        return Measured(score.loss, None if index is None else score.metrics[index])
+
+    def cost(self, measured: Measured) -> Array:
+        """Return what requirements are about, less being better."""
+        cost = self.metric_cost(measured)
+        return measured.loss if cost is None else cost
+
+    def metric_cost(self, measured: Measured) -> Any:
+        """Return it where it is a metric; None where it is the loss."""
+        return None if measured.metric is None else self.spec.criterion.cost(measured.metric)
+
     @property
     def train_task(self) -> Task:
         """The model and the training data."""
@@ -142,11 +170,15 @@ class RoundContext(NamedTuple):
 
 
 class Personal(NamedTuple):
-    """How the models do that clients use instead of the global one, float32[K] each."""
+    """How the models do that clients use instead of the global one, float32[K] each.
+
+    ``train_metric`` is the metric that requirements are about; () where they are about the loss.
+    """
 
     train_loss: Any
     test_loss: Any
     test_metrics: tuple[Any, ...]
+    train_metric: Any = ()
 
 
 class Evaluation(NamedTuple):
@@ -159,6 +191,8 @@ class Evaluation(NamedTuple):
         willing: Whether the client would participate in the next round.
         weight: The weight that the client would report for this model.
         personal: The same of the clients' personal or fine-tuned models; () where they have none.
+        train_metric: On training data, the metric that requirements are about; () where they are
+            about the loss.
     """
 
     train_loss: Array
@@ -167,6 +201,7 @@ class Evaluation(NamedTuple):
     willing: Array
     weight: Array
     personal: Any = ()
+    train_metric: Any = ()
 
 
 class CohortRecord(NamedTuple):

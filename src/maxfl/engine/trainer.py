@@ -7,6 +7,7 @@ blocks.append(block)
 history = trainer.history(prepared, blocks, state)
 """
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
@@ -17,8 +18,10 @@ import jax
 import numpy as np
 
 from maxfl.core.federation import Federation
-from maxfl.core.requirement import Solo, SoloCache, Thresholds, thresholds
-from maxfl.engine.diagnosis import Diagnosis
+from maxfl.core.requirement import Solo, SoloCache, Thresholds
+from maxfl.core.thresholds import thresholds
+from maxfl.engine.diagnosis.departure import departures
+from maxfl.engine.diagnosis.follow import Diagnosis
 from maxfl.engine.experiment import Training
 from maxfl.engine.history import History
 from maxfl.engine.programs import SKIP
@@ -26,7 +29,7 @@ from maxfl.engine.resources import Resources
 from maxfl.engine.session import Session
 from maxfl.engine.solo import train_clients
 from maxfl.engine.state import Block, CohortRecord, Data, Evaluation, ModelStep, Personal, State
-from maxfl.utils.errors import InputError
+from maxfl.utils.errors import InputError, TrainingWarning
 
 Progress = Callable[[str, int, int], None]
 """Called with (stage, done, total) while a run goes on."""
@@ -110,6 +113,17 @@ def train(trainer: Trainer, progress: Progress | None = None) -> Snapshot:
     return Snapshot(prepared, state, blocks)
 
 
+def finish(trainer: Trainer, done: Snapshot) -> History:
+    """Return the history of a finished run; warn if it lost all its clients."""
+    history = trainer.history(done.prepared, done.blocks, done.state)
+    left = [found for each in departures(history, trainer.session.experiment) for found in each]
+    if left:
+        count = len(history.is_byzantine)
+        among = f"{len(left)} of {count} configurations: " if count > 1 else ""
+        warnings.warn(f"{among}{left[0].text}", TrainingWarning, stacklevel=3)
+    return history
+
+
 def diagnose(trainer: Trainer, prepared: Prepared) -> Diagnosis:
     """Return what follows a run and says what goes wrong in it."""
     return Diagnosis(
@@ -152,7 +166,7 @@ def solo_requirements(
     """
     solo_cache = SoloCache() if solo_cache is None else solo_cache
     spec, hparams = session.solo_spec, session.solo_hparams
-    shared = federation.digest(), spec.model, spec.local_optimizer
+    shared = federation.digest(), spec.model, spec.local_optimizer, spec.criterion
     rows = jax.tree.leaves(session.narrow(hparams))
     keys = [(*shared, *row) for row in zip(*(a.tolist() for a in rows), strict=True)]
     everyone = np.arange(federation.clients)
@@ -164,12 +178,18 @@ def solo_requirements(
     with solo_cache.lock:
         found = [solo_cache.get(key, partial(train, c)) for c, key in enumerate(keys)]
     solo = jax.tree.map(lambda *parts: np.stack(parts), *found)
-    return Prepared(solo, requirements(session, federation, solo))
+    return Prepared(solo, requirements(session, federation, solo, client_ids))
 
 
-def requirements(session: Session, federation: Federation, solo: Solo) -> Thresholds:
-    """Derive the requirements of a federation from solo results, [C, K] each."""
-    return thresholds(session.experiment.requirement, federation, solo, session.configurations)
+def requirements(
+    session: Session, federation: Federation, solo: Solo, client_ids: Any = None
+) -> Thresholds:
+    """Derive the requirements of a federation from solo results, [C, K] each.
+
+    ``client_ids`` are its clients' among all, where these are more.
+    """
+    criterion, count = session.spec.criterion, session.configurations
+    return thresholds(session.requirement, criterion, federation, solo, count, client_ids)
 
 
 def put_data(session: Session, federation: Federation) -> Data:
@@ -205,17 +225,19 @@ def collect_history(
         is_byzantine=trainer.is_byzantine,
         params=session.narrow(session.fetch(state.server.params)),
         steps=steps,
-        metric_infos=session.spec.model.metric_infos,
+        metric_infos=session.metric_infos,
+        criterion=session.spec.criterion,
     )
 
 
 def snapshot_like(session: Session, state: State, blocks: int, counts: Any = ()) -> Snapshot:
     """Return the structure of a snapshot with such a state after so many blocks."""
     leaf: Any = 0
-    metrics = (leaf,) * len(session.spec.model.named_metrics)
-    personal = Personal(leaf, leaf, metrics) if session.spec.has_personal_models else ()
-    evaluation = Evaluation(leaf, leaf, metrics, leaf, leaf, personal)
+    metrics = (leaf,) * len(session.metric_infos)
+    decides = () if session.spec.criterion.metric is None else leaf
+    personal = Personal(leaf, leaf, metrics, decides) if session.spec.has_personal_models else ()
+    evaluation = Evaluation(leaf, leaf, metrics, leaf, leaf, personal, decides)
     cohorts = CohortRecord(leaf, leaf, leaf, leaf)
-    prepared = Prepared(Solo(0, 0, metrics), Thresholds(0, 0))
+    prepared = Prepared(Solo(0, 0, metrics, decides), Thresholds(0, 0))
     block = Block(0, evaluation, cohorts, ModelStep(leaf, leaf), counts)
     return Snapshot(prepared, state, [block] * blocks)

@@ -21,6 +21,7 @@ from maxfl.core.participation import Participation, ParticipationHParams, Partic
 from maxfl.core.requirement import Requirement
 from maxfl.core.schedules import Schedule, ScheduleHParams, ScheduleKind
 from maxfl.core.server_optimizers import OptimizerHParams, OptimizerKind, ServerOptimizer
+from maxfl.data.tables.requirements import requirement_file
 from maxfl.engine.experiment import Training
 from maxfl.engine.simulation import Simulation
 from maxfl.engine.streaming.simulation import StreamingSimulation
@@ -28,6 +29,7 @@ from maxfl.engine.trainer import Trainer
 from maxfl.models.registry import default_loss, fit_model
 from maxfl.runs.build_data import prepare_federation, write_prepared
 from maxfl.runs.configs.model import ModelSettings, model_settings
+from maxfl.runs.configs.requirement import RequirementConfig
 from maxfl.runs.configs.run import RunConfig
 from maxfl.utils.errors import InputError
 
@@ -167,7 +169,7 @@ def _without_hparams(config: RunConfig, *, mask_batches: bool) -> RunConfig:
             f"{rate}_warmup": min(getattr(config.schedule, f"{rate}_warmup"), 1)
             for rate in ("local", "server")
         },
-        "requirement": {"multiple": 1.0, "loss": None},
+        "requirement": {"multiple": 1.0, "loss": None, "value": None},
         "participation": {"start_round": 0, "client_dropout": 0.0, "max_candidates": None},
         "server": {
             "beta1": 0.0, "beta2": 0.0, "eps": 1.0, "trim_fraction": 0.0, "num_byzantine": 0,
@@ -202,10 +204,26 @@ def _training(configs: Sequence[RunConfig]) -> Training:
 
 def _requirement(configs: Sequence[RunConfig]) -> Requirement:
     sections = [c.requirement for c in configs]
-    steps = sections[0].steps
-    if sections[0].kind == "fixed":
-        return requirement.fixed(np.array([section.loss for section in sections]), steps)
-    return requirement.solo([section.multiple for section in sections], steps)
+    first = sections[0]
+    rest = None if first.rest is None else _rest(sections)
+    if first.file is None:
+        assert rest is not None, "only a file may be without"
+        return rest
+    chosen = requirement_file(first.file, metric=first.metric, otherwise=rest)
+    return chosen._replace(steps=first.steps)
+
+
+def _rest(sections: Sequence[RequirementConfig]) -> Requirement:
+    """Return what clients require that have no value of their own."""
+    steps, metric = sections[0].steps, sections[0].metric
+    match sections[0].rest:
+        case "fixed":
+            return requirement.fixed(np.array([s.loss for s in sections], float), steps)
+        case "metric":
+            values = np.array([s.value for s in sections], float)
+            return requirement.metric(str(metric), values, steps)
+        case _:
+            return requirement.solo([s.multiple for s in sections], steps, metric=metric)
 
 
 def _participation(configs: Sequence[RunConfig]) -> Participation:

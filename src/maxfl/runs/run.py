@@ -10,7 +10,8 @@ import numpy as np
 
 from maxfl.core.requirement import SoloCache
 from maxfl.distributed.processes import is_leader, raise_together
-from maxfl.engine.diagnosis import Finding
+from maxfl.engine.diagnosis.departure import departures
+from maxfl.engine.diagnosis.follow import Finding
 from maxfl.engine.history import History
 from maxfl.engine.session import Session
 from maxfl.engine.trainer import Progress, Snapshot, Trainer, diagnose
@@ -162,7 +163,9 @@ def _train(
                 checkpoint.save_block(len(blocks), block, state)
             shown.report("rounds", int(block.rounds[-1]), rounds)
     history = simulation.history(prepared, blocks, state)
-    return _Trained(history, diagnosis.findings(), round(time.monotonic() - began, 3))
+    left = departures(history, simulation.session.experiment)
+    findings = [[*found, *more] for found, more in zip(diagnosis.findings(), left, strict=True)]
+    return _Trained(history, findings, round(time.monotonic() - began, 3))
 
 
 def _write_results(

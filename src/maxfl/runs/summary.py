@@ -8,7 +8,7 @@ import numpy as np
 from maxfl.core.federation import Metadata
 from maxfl.core.losses import loss_name
 from maxfl.core.model import Model, count_parameters
-from maxfl.engine.diagnosis import Finding
+from maxfl.engine.diagnosis.follow import Finding
 from maxfl.engine.history import READINGS, Group, History, Whose
 
 GROUPS: tuple[Group, ...] = ("seen", "unseen")
@@ -22,6 +22,7 @@ def summarise(
     findings: Sequence[Sequence[Finding]] = (),
 ) -> list[dict[str, Any]]:
     """Return an entry per configuration: values, the model, what went wrong, final figures."""
+    decides = history.criterion.metric
     described = {"loss": loss_name(model.loss), "parameters": count_parameters(model)._asdict()}
     figures: list[dict[str, dict[str, Any]]] = [
         {
@@ -44,6 +45,7 @@ def summarise(
             "clients_without_requirement": int(lost[c]),
             "byzantine_clients": int(history.is_byzantine[c].sum()),
             "metrics": [info._asdict() for info in history.metric_infos],
+            "decides": None if decides is None else history.metric_infos[decides]._asdict(),
             **figures[c]["global"],
             "personal": figures[c].get("personal"),
         }

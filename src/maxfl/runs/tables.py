@@ -102,6 +102,7 @@ def history_table(history: History, indices: Sequence[int]) -> pa.Table:
     ``sampled`` says whether the client was sampled in the last of these rounds, ``participated``
     whether it then did. For MaxFL, ``weight`` is q. The three ``satisfied_`` columns are the
     readings of GM-Appeal. Of each metric of the model there is a column, ``test_accuracy`` and the
+    like; of the metric that requirements are about, if one is, also ``train_accuracy`` and the
     like. Where clients use personal or fine-tuned models, there are columns for those.
     """
     seen = history.evaluation
@@ -112,6 +113,7 @@ def history_table(history: History, indices: Sequence[int]) -> pa.Table:
         "byzantine": np.broadcast_to(history.is_byzantine[:, None], shape),
         "train_loss": seen.train_loss,
         "test_loss": seen.test_loss,
+        **_deciding(history, seen.train_metric, "train_"),
         **_by_name(history, seen.test_metrics, "test_"),
         "satisfied_held_out": history.satisfied("held-out"),
         "satisfied_training": history.satisfied("training"),
@@ -126,6 +128,7 @@ def history_table(history: History, indices: Sequence[int]) -> pa.Table:
         columns |= {
             "personal_train_loss": personal.train_loss,
             "personal_test_loss": personal.test_loss,
+            **_deciding(history, personal.train_metric, "personal_train_"),
             **_by_name(history, personal.test_metrics, "personal_test_"),
             "personal_satisfied_held_out": history.satisfied("held-out", "personal"),
             "personal_satisfied_training": history.satisfied("training", "personal"),
@@ -227,9 +230,17 @@ def clients_table(
         "test_requirement": history.thresholds.test,
         "solo_train_loss": history.solo.train_loss,
         "solo_test_loss": history.solo.test_loss,
+        **_deciding(history, history.solo.train_metric, "solo_train_"),
         **_by_name(history, history.solo.test_metrics, "solo_test_"),
     }
     return _table(columns)
+
+
+def _deciding(history: History, values: Any, prefix: str) -> dict[str, Any]:
+    """Return the column of the metric that requirements are about, on training data, if one is."""
+    index = history.criterion.metric
+    name = None if index is None else history.metric_infos[index].name
+    return {} if name in (None, "loss") else {f"{prefix}{name}": values}
 
 
 def _by_name(history: History, metrics: Sequence[Any], prefix: str) -> dict[str, Any]:

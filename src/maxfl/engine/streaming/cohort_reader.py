@@ -19,17 +19,21 @@ from maxfl.core.federation import Samples
 from maxfl.core.federation_files import read_clients
 from maxfl.core.participation import ParticipationRule, sample
 from maxfl.core.prng import Purpose, key
-from maxfl.core.requirement import thresholds
+from maxfl.core.requirement import Solo
+from maxfl.core.thresholds import needs_solo, thresholds
 from maxfl.engine.session import Session
 from maxfl.engine.solo import train_clients
 from maxfl.engine.state import Data
 
-UNKNOWN = -1.0
-"""In place of a requirement; losses are not negative."""
+UNKNOWN = -np.inf
+"""In place of a requirement: no cost is lower."""
 
 
 class CohortData(NamedTuple):
-    """Some clients, int[n], with their data on the devices and their requirement, [1, n]."""
+    """Some clients, int[n], with their data on the devices.
+
+    ``requirement``, [1, n], is what their costs must lie below.
+    """
 
     client_ids: NDArray[np.int64]
     data: Data
@@ -55,12 +59,12 @@ class CohortReader:
         """Whether rounds depend on ρ at all, and it must be found by training alone."""
         session, spec = self._session, self._session.spec
         params = spec.model.init(jax.random.key(0))
-        return session.experiment.requirement.loss is None and reads_requirement(
+        return needs_solo(session.requirement) and reads_requirement(
             spec.algorithm, session.hparams.algorithm, params, spec.participation
         )
 
     def restore(self, client_ids: Any, requirement: Any) -> None:
-        """Begin with what is known of clients, [n] each."""
+        """Begin with what is known of clients' requirements, [n] each."""
         self._known = np.full(self._federation.seen, UNKNOWN, np.float32)
         self._known[client_ids] = requirement
 
@@ -105,19 +109,31 @@ class CohortReader:
         return CohortData(client_ids, data, self._requirement(client_ids, data))
 
     def _requirement(self, client_ids: NDArray[np.int64], data: Data) -> Any:
-        """Return ρ of some clients, float32[1, n]: by training alone, where rounds depend on it."""
+        """Return what costs of some clients must lie below, float32[1, n].
+
+        Found by training alone, where rounds depend on it; NaN where they do not.
+        """
         session = self._session
-        requirement = session.experiment.requirement
         if not self.needs_solo:
-            loss = np.nan if requirement.loss is None else np.asarray(requirement.loss)
-            return np.full((1, len(client_ids)), loss, np.float32)
+            nothing = np.full((1, len(client_ids)), np.nan, np.float32)
+            unknown = Solo(nothing, nothing, (nothing,) * len(session.metric_infos), nothing)
+            return self._bound(client_ids, unknown)
         known = self._known[client_ids]
         if (new := np.flatnonzero(known == UNKNOWN)).size:
             one = jax.tree.map(lambda a: a[:1], session.solo_hparams)
             found = train_clients(session.solo_spec, data, one, new, client_ids.astype(np.int32))
             solo = jax.tree.map(lambda a: a[None], found)
-            known[new] = thresholds(requirement, _Count(len(new)), solo, 1).train[0]  # type: ignore[arg-type]
+            known[new] = self._bound(client_ids[new], solo)[0]
         return known[None]
+
+    def _bound(self, client_ids: NDArray[np.int64], solo: Solo) -> Any:
+        """Return what costs of some clients must lie below, float32[1, n], from solo results."""
+        session = self._session
+        clients: Any = _Count(len(client_ids))
+        found = thresholds(
+            session.requirement, session.spec.criterion, clients, solo, 1, client_ids
+        )
+        return session.spec.criterion.bound(found.train)
 
 
 class _Count(NamedTuple):

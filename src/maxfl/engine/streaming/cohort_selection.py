@@ -25,14 +25,14 @@ class SelectedCohort(NamedTuple):
     Attributes:
         cohort: m clients, of which some may be placeholders.
         sampled: Which of them are real, bool[m].
-        losses: F_k(w), where clients were shown the model before, float32[m]; else ().
+        measured: Where clients were shown the model before, float32[m] each; else ().
         responded: Honest clients that said whether they were willing; None where it shows later.
         willing: Those of them that were.
     """
 
     cohort: CohortData
     sampled: NDArray[np.bool_]
-    losses: Any = ()
+    measured: Any = ()
     responded: int | None = None
     willing: int = 0
 
@@ -53,24 +53,25 @@ class CohortSelection:
         """Return those drawn ``first``, or by opt-out the willing ones among the candidates."""
         session, reader = self._session, self._reader
         size = session.spec.cohort
-        if not session.spec.needs_all_losses:
+        if not session.spec.measures_everyone:
             return SelectedCohort(first, np.ones(size, bool))
         order = reader.candidates(round_, min(self._max, session.spec.seen))
-        losses, wants = self._show(round_, first, state)
-        for begin in range(len(losses), len(order), len(first.client_ids)):
+        measured, wants = self._show(round_, first, state)
+        for begin in range(len(wants), len(order), len(first.client_ids)):
             if wants.sum() >= size:
                 break
             more = reader.learn(reader.read(order[begin : begin + len(first.client_ids)]))
             found = self._show(round_, more, state)
-            losses, wants = np.append(losses, found[0]), np.append(wants, found[1])
-        honest = ~session.is_byzantine[0, order[: len(losses)]]
+            measured, wants = jax.tree.map(np.append, (measured, wants), found)
+        honest = ~session.is_byzantine[0, order[: len(wants)]]
         counts = int(honest.sum()), int((wants & honest).sum())
         # The willing ones in their order, then others, which do not participate.
         best = np.argsort(~wants, kind="stable")[:size]
         cohort = first
         if not np.array_equal(best, np.arange(size)):
             cohort = reader.read(order[best])
-        return SelectedCohort(cohort, wants[best], losses[best], *counts)
+        measured = jax.tree.map(lambda values: values[best], measured)
+        return SelectedCohort(cohort, wants[best], measured, *counts)
 
     def count(self, round_: int, selected: SelectedCohort, trained: CohortRecord) -> RoundCounts:
         """Count honest clients, int32[1] each."""
@@ -85,13 +86,13 @@ class CohortSelection:
         return RoundCounts(*(np.array([n], np.int32) for n in (responded, willing, participated)))
 
     def _show(self, round_: int, cohort: CohortData, state: State) -> tuple[Any, Any]:
-        """Return F_k(w) of a cohort's clients and whether they are willing, [n] each."""
+        """Return what a cohort's clients measure and whether they are willing, [n] each."""
         session = self._session
         sweep = Sweep(session.hparams, cohort.requirement, session.is_byzantine, state)
         client_ids = cohort.client_ids.astype(np.int32)
         found = show_candidates(session.spec, cohort.data, client_ids, sweep, np.int32(round_))
-        loss, wants = (np.asarray(a)[0] for a in found)
-        return loss, wants
+        measured, wants = jax.tree.map(lambda a: np.asarray(a)[0], found)
+        return measured, wants
 
 
 @jax.jit

@@ -16,9 +16,9 @@ from maxfl.core.participation import willing
 from maxfl.engine.collectives import map_chunks
 from maxfl.engine.evaluation import owners
 from maxfl.engine.programs import ALIKE, EACH, evaluate_all, on_devices
-from maxfl.engine.rounds import all_losses, needed_losses, train_cohort
+from maxfl.engine.rounds import measure_everyone, measure_if_needed, train_cohort
 from maxfl.engine.spec import Spec
-from maxfl.engine.state import Data, Evaluation, RoundContext, RoundRecord, State, Sweep
+from maxfl.engine.state import Data, Evaluation, Measured, RoundContext, RoundRecord, State, Sweep
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ def run_cohort(
     sweep: Sweep,
     round_: Array,
     sampled: Array,
-    losses: Any,
+    measured: Any,
 ) -> tuple[State, RoundRecord]:
     """Train one cohort whose data alone are here.
 
@@ -42,39 +42,40 @@ def run_cohort(
         sweep: Its requirements are the cohort's, float32[C, m]; so are its client states.
         round_: Rounds done before.
         sampled: Which of the cohort are real, bool[m].
-        losses: F_k(w), float32[m], where the rule has measured them; else ().
+        measured: By the cohort, float32[m] each, where the rule has it do so; else ().
     """
 
     def train(
-        data: Data, one: Sweep, client_ids: Array, round_: Array, sampled: Array, losses: Any
+        data: Data, one: Sweep, client_ids: Array, round_: Array, sampled: Array, measured: Any
     ) -> tuple[State, RoundRecord]:
         context = _context(spec, data, jnp.zeros(0, jnp.int32), one, client_ids)
         slots = jnp.arange(spec.cohort)
-        return train_cohort(context, round_, one.state, losses, slots, sampled)
+        return train_cohort(context, round_, one.state, measured, slots, sampled)
 
-    return _for_each(spec, train, data, sweep, client_ids, round_, sampled, losses)
+    return _for_each(spec, train, data, sweep, client_ids, round_, sampled, measured)
 
 
 @partial(jax.jit, static_argnums=0)
 def show_candidates(
     spec: Spec, data: Data, client_ids: Array, sweep: Sweep, round_: Array
-) -> tuple[Array, Array]:
-    """Show the model to clients whose data are here: F_k(w), and who is willing; [C, n] each.
+) -> tuple[Measured, Array]:
+    """Show the model to clients whose data are here: what they measure, and who is willing.
 
-    Byzantine clients always are.
+    [C, n] each. Byzantine clients always are willing.
     """
 
-    def show(data: Data, one: Sweep, client_ids: Array, round_: Array) -> tuple[Array, Array]:
+    def show(data: Data, one: Sweep, client_ids: Array, round_: Array) -> tuple[Measured, Array]:
         train = data.train
         # Rows behind the last client's are nobody's.
         there = jnp.arange(len(train.y)) < train.offsets[-1]
         owner = jnp.where(there, owners(train), len(client_ids))
         context = _context(spec, data, owner, one, client_ids)
-        loss = all_losses(context, one.state)
+        measured = measure_everyone(context, one.state)
+        cost = context.cost(measured)
         wants = willing(
-            spec.participation, one.hparams.participation, round_, loss, one.requirement
+            spec.participation, one.hparams.participation, round_, cost, one.requirement
         )
-        return loss, wants | one.is_byzantine[client_ids] if spec.attacked else wants
+        return measured, wants | one.is_byzantine[client_ids] if spec.attacked else wants
 
     return _for_each(spec, show, data, sweep, client_ids, round_)
 
@@ -87,8 +88,8 @@ def evaluate_clients(
 
     def show(data: Data, one: Sweep, client_ids: Array, done: Array) -> Evaluation:
         context = _context(spec, data, owners(data.train), one, client_ids)
-        losses = needed_losses(context, one.state)
-        return evaluate_all(context, owners(data.test), done, one.state, losses)
+        measured = measure_if_needed(context, one.state)
+        return evaluate_all(context, owners(data.test), done, one.state, measured)
 
     return _for_each(spec, show, data, sweep, client_ids, done)
 

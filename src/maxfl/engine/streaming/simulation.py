@@ -47,6 +47,7 @@ from maxfl.engine.trainer import (
     Progress,
     Snapshot,
     collect_history,
+    finish,
     finite_start,
     put_data,
     requirements,
@@ -132,7 +133,7 @@ def stream(
     cohorts = [block.cohorts for block in done.blocks]
     return StreamedRun(
         simulation.eval_clients,
-        simulation.history(done.prepared, done.blocks, done.state),
+        finish(simulation, done),
         jax.tree.map(lambda *parts: np.concatenate(parts, 1), *cohorts),
     )
 
@@ -237,7 +238,7 @@ class StreamingSimulation:
 
     def requirements(self, solo: Solo) -> Thresholds:
         """Derive the requirements from solo results, [1, P] each."""
-        return requirements(self.session, self.eval_federation, solo)
+        return requirements(self.session, self.eval_federation, solo, self.eval_clients)
 
     def prepare(
         self, progress: Progress | None = None, solo_cache: SoloCache | None = None
@@ -340,7 +341,7 @@ class StreamingSimulation:
         )  # fmt: skip
         state, record = run_cohort(
             session.spec, cohort.data, client_ids.astype(np.int32), sweep, np.int32(round_),
-            selected.sampled, selected.losses,
+            selected.sampled, selected.measured,
         )  # fmt: skip
         if self._has_states:
             participated = np.asarray(record.cohort.participated[0])
@@ -353,7 +354,8 @@ class StreamingSimulation:
 
     def _evaluate(self, prepared: Prepared, state: State, done: int) -> Evaluation:
         session = self.session
-        sweep = Sweep(session.hparams, prepared.thresholds.train, session.is_byzantine, state)
+        rho = session.spec.criterion.bound(prepared.thresholds.train)
+        sweep = Sweep(session.hparams, rho, session.is_byzantine, state)
         client_ids = self.eval_clients.astype(np.int32)
         return evaluate_clients(session.spec, self._data, client_ids, sweep, np.int32(done))
 

@@ -29,7 +29,7 @@ def validate_streaming(session: Session, max_candidates: int | None) -> None:
             "state travel (keep_local=False), or take a federation in memory"
         )
     if experiment.requirement.rule is not None:
-        raise InputError("a custom rule needs all clients at once: take solo() or fixed()")
+        raise InputError("a custom rule needs all clients at once: choose another kind")
     opts_out = experiment.participation.rule is ParticipationRule.OPT_OUT
     if opts_out and max_candidates is None:
         raise InputError(

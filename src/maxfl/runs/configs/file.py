@@ -116,7 +116,7 @@ def _without_others(table: Any, named: Named, new: Any) -> Any:
 def unused(config: RunConfig) -> list[str]:
     """Return settings that do nothing beside the others, or never take effect, in words."""
     everyone = config.participation.rule == "everyone"
-    fixed = config.requirement.kind == "fixed"
+    solo = config.requirement.rest == "solo"
     server = config.server
     adaptive = server.optimizer in ("adam", "yogi")
     attack = config.attack
@@ -147,7 +147,12 @@ def unused(config: RunConfig) -> list[str]:
         ("server", "trim_fraction", server.aggregator != "trimmed-mean", "nothing is trimmed"),
         ("server", "num_byzantine", server.aggregator != "krum", "the aggregator is not krum"),
         ("server", "num_selected", server.aggregator != "krum", "the aggregator is not krum"),
-        ("requirement", "multiple", fixed, "the requirement is fixed"),
+        (
+            "requirement",
+            "multiple",
+            not solo,
+            "no client requires a multiple of its solo model's value",
+        ),
         ("participation", "start_round", everyone, "everyone participates"),
         (
             "participation",

@@ -1,26 +1,78 @@
 """The table ``[requirement]``: what the model must beat for a client to want it."""
 
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, model_validator
 
 from maxfl.runs.configs.section import Section
 
+Rest = Literal["solo", "fixed", "metric"]
+
 
 class RequirementConfig(Section):
     """What the model must beat for a client to want it."""
 
-    kind: Literal["solo", "fixed"] = Field(
-        "solo", description="a multiple of the loss of a model trained alone, or one fixed loss"
+    kind: Literal["solo", "fixed", "metric", "file", "custom"] = Field(
+        "solo",
+        description="solo: a multiple of the loss of a model trained alone; fixed: one loss; "
+        "metric: one value of a metric of the model; file: a value for each client; custom: a rule "
+        "of your own",
     )
     steps: NonNegativeInt = Field(100, description="SGD steps of the solo models")
-    multiple: PositiveFloat = Field(1.0, description="for solo: what the loss is multiplied by")
+    multiple: PositiveFloat = Field(
+        1.0, description="for solo: what the solo model's value is multiplied by"
+    )
     loss: NonNegativeFloat | None = Field(
         None, description="for fixed: the loss that all clients require"
     )
+    metric: str | None = Field(
+        None,
+        description="the model's metric that decides, such as accuracy or mae; whether more of it "
+        "is better, it knows itself. By default the loss decides, but for metric",
+    )
+    value: float | None = Field(
+        None, description="for metric: at least or at most so much of it, for all clients"
+    )
+    file: Path | None = Field(
+        None,
+        strict=False,
+        description="for file: a CSV or Parquet file seen from the current folder, with the "
+        "columns `client`, `value` and, if held-out data have another one, `held_out`",
+    )
+    otherwise: Rest | None = Field(
+        None, description="for file: the kind that holds for clients which it does not have"
+    )
+    rule: str | None = Field(
+        None,
+        description="for custom: `module:function` of (federation, solo), of a module in the "
+        "current folder or installed",
+    )
+
+    @property
+    def rest(self) -> str | None:
+        """The kind that holds for clients without a value of their own."""
+        return self.otherwise if self.kind == "file" else self.kind
 
     @model_validator(mode="after")
     def _fits(self) -> "RequirementConfig":
-        if (self.kind == "fixed") != (self.loss is not None):
-            raise ValueError('`loss` and kind = "fixed" go together: give both or neither')
+        for setting, kind, given in (
+            ("file", "file", self.kind),
+            ("rule", "custom", self.kind),
+            ("loss", "fixed", self.rest),
+            ("value", "metric", self.rest),
+        ):
+            if (given == kind) != (getattr(self, setting) is not None):
+                raise ValueError(
+                    f'`{setting}` and kind = "{kind}" go together: give both or neither'
+                )
+        if self.otherwise is not None and self.kind != "file":
+            raise ValueError('`otherwise` is for kind = "file": it says what other clients require')
+        if self.rest == "metric" and self.metric is None:
+            raise ValueError('kind = "metric" needs `metric`, the name of one that the model has')
+        if self.rest == "fixed" and self.metric is not None:
+            raise ValueError(
+                "`metric` and a fixed loss do not go together: for a fixed value of the metric "
+                'take "metric" in place of "fixed"'
+            )
         return self

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from maxfl.core.aggregators import AggregationRule, krum_limit
 from maxfl.core.federation import Federation
+from maxfl.core.thresholds import needs_solo
 from maxfl.engine.session import Session
 from maxfl.engine.state import Block
 from maxfl.utils.errors import TrainingWarning
@@ -74,7 +75,7 @@ class Diagnosis:
     ) -> None:
         self._session, self._federation = session, federation
         self._honest, self._solo_loss = ~is_byzantine, np.asarray(solo_loss)
-        self._requirement = np.asarray(requirement)
+        self._bound = session.spec.criterion.bound(np.asarray(requirement))
         count = session.configurations
         self._hparams = session.narrow(session.hparams)
         self._rounds = 0
@@ -137,7 +138,13 @@ class Diagnosis:
             bad = ~(self._solo_loss <= WORSE_FACTOR * untrained) & honest & np.isfinite(untrained)
             self._bad_solo = [np.flatnonzero(row) for row in bad]
         with np.errstate(invalid="ignore"):
-            self._gaps = losses[:, -1] - self._requirement
+            self._gaps = self._costs(block)[:, -1] - self._bound
+
+    def _costs(self, block: Block) -> Any:
+        """Return what requirements are about, less being better, float32[C, P, K]."""
+        criterion, evaluation = self._session.spec.criterion, block.evaluation
+        decides = evaluation.train_loss if criterion.metric is None else evaluation.train_metric
+        return criterion.cost(np.asarray(decides))
 
     def _watch_steps(self, block: Block) -> None:
         steps, cohorts = block.steps, block.cohorts
@@ -200,7 +207,7 @@ class Diagnosis:
 
     def _unreliable_requirements(self, c: int) -> list[Finding]:
         bad, names = self._bad_solo[c], self._federation.names
-        if not len(bad) or self._session.experiment.requirement.loss is not None:
+        if not len(bad) or not needs_solo(self._session.requirement):
             return []
         named = ", ".join(map(str, names[bad[:MOST_NAMED]]))
         text = (
@@ -246,7 +253,8 @@ class Diagnosis:
             why = f"the method weighs no client {range_}"
         else:
             why = (
-                f"the temperature ({temperature[c]:.3g}, in units of the loss) is too low {range_}"
+                f"the temperature ({temperature[c]:.3g}, in units of {self._decides}) is too low "
+                f"{range_}"
             )
         text = (
             f"no client had a weight above {stretch.largest_weight:.2g} {rounds}, so that "
@@ -264,6 +272,12 @@ class Diagnosis:
             f"was"
         )
         return [Finding("too-few-for-krum", text)]
+
+    @property
+    def _decides(self) -> str:
+        """What requirements are about, in words."""
+        metric = self._session.requirement.metric
+        return "the loss" if metric is None else metric
 
     def _local_lr(self, c: int) -> Any:
         return f"{self._hparams.local_lr[c]:.3g}"

@@ -1,0 +1,159 @@
+"""From a requirement to ρ_k of every client, once it is known what its solo model does."""
+
+from operator import itemgetter
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import ArrayLike
+
+from maxfl.core.criterion import Criterion
+from maxfl.core.federation import Federation
+from maxfl.core.requirement import (
+    ClientValues,
+    Floats,
+    Requirement,
+    RequirementRule,
+    Solo,
+    Thresholds,
+)
+from maxfl.utils.errors import InputError, did_you_mean
+
+MOST_NAMED = 5
+
+
+def align(requirement: Requirement, federation: Federation) -> Requirement:
+    """Return the requirement with single clients' values in the federation's order, [K]."""
+    given = requirement.clients
+    if given is None:
+        return requirement
+    if given.names is None:
+        if given.train.shape != (federation.clients,):
+            raise InputError(
+                f"per_client has {len(given.train)} values, and the federation "
+                f"{federation.clients} clients: give one for each, NaN for those without"
+            )
+        train, test = given.train, given.test
+    else:
+        train, test = _by_name(given, federation)
+    missing = np.flatnonzero(np.isnan(train) | np.isnan(test))
+    if missing.size and not requirement.has_rest:
+        raise InputError(
+            f"{missing.size} of {federation.clients} clients have no requirement "
+            f"({_listed(federation.names[missing])}): give them one, or say what they require, "
+            f"per_client(..., otherwise=maxfl.solo()) or requirement.otherwise"
+        )
+    return requirement._replace(clients=ClientValues(None, train, test))
+
+
+def needs_solo(requirement: Requirement) -> bool:
+    """Tell whether ρ of some client depends on what it trains alone; of an aligned requirement."""
+    clients = requirement.clients
+    if clients is not None and not np.isnan(clients.train).any():
+        return False
+    return requirement.value is None
+
+
+def thresholds(
+    requirement: Requirement,
+    criterion: Criterion,
+    federation: Federation,
+    solo: Solo,
+    configurations: int,
+    client_ids: Any = None,
+) -> Thresholds:
+    """Return thresholds of every configuration, float32[C, K], from solo results [C, K].
+
+    Args:
+        requirement: Aligned with the federation of all clients.
+        criterion: What decides.
+        federation: The clients whose results are given.
+        solo: Their results alone.
+        configurations: C.
+        client_ids: Theirs among all clients, int[K]; by default they are all there are.
+    """
+    rest = _of_the_rest(requirement, criterion, federation, solo, configurations)
+    clients = requirement.clients
+    if clients is None:
+        return rest
+    chosen = slice(None) if client_ids is None else client_ids
+
+    def pick(values: Floats, others: Any) -> Floats:
+        return np.where(np.isnan(values[chosen]), others, values[chosen]).astype(np.float32)
+
+    return Thresholds(pick(clients.train, rest.train), pick(clients.test, rest.test))
+
+
+def _of_the_rest(
+    requirement: Requirement,
+    criterion: Criterion,
+    federation: Federation,
+    solo: Solo,
+    configurations: int,
+) -> Thresholds:
+    """Return thresholds of clients that state none themselves, float32[C, K]."""
+    shape = (configurations, federation.clients)
+    if requirement.rule is not None:
+        each = [jax.tree.map(itemgetter(c), solo) for c in range(configurations)]
+        rows = [_apply(requirement.rule, federation, one) for one in each]
+        return Thresholds(*(np.stack(side) for side in zip(*rows, strict=True)))
+    if requirement.value is not None:
+        row = _column(requirement.value, shape)
+        return Thresholds(row, row)
+    factor = _column(requirement.multiple, shape)
+    train = solo.train_loss if criterion.metric is None else solo.train_metric
+    return Thresholds(factor * train, factor * criterion.value(solo.test_loss, solo.test_metrics))
+
+
+def _column(numbers: ArrayLike, shape: tuple[int, int]) -> Floats:
+    """Return one number per configuration, repeated for its clients."""
+    column = np.broadcast_to(np.asarray(numbers, np.float32), shape[:1])
+    return np.broadcast_to(column[:, None], shape)
+
+
+def _apply(rule: RequirementRule, federation: Federation, solo: Solo) -> tuple[Floats, Floats]:
+    """Call a user's rule and check what it gives, for training and for held-out data."""
+    given = rule(federation, solo)
+    is_pair = isinstance(given, tuple) and len(given) == 2 and all(np.ndim(g) == 1 for g in given)
+    pair: Any = given if is_pair else (given, given)
+    train, test = pair
+    return _checked(train, federation), _checked(test, federation)
+
+
+def _checked(given: Any, federation: Federation) -> Floats:
+    """Return a rule's numbers, one per client, or say what is wrong with them."""
+    try:
+        rho = np.asarray(given, np.float32)
+    except (TypeError, ValueError):
+        raise InputError(f"the requirement's rule gave {given!r}; expected numbers") from None
+    if rho.shape != (federation.clients,) or np.isnan(rho).any():
+        raise InputError(
+            f"the requirement's rule gave an array of shape {rho.shape} with "
+            f"{int(np.isnan(rho).sum())} NaN; expected one number for each of the "
+            f"{federation.clients} clients, or a tuple of two such arrays"
+        )
+    return rho
+
+
+def _by_name(given: ClientValues, federation: Federation) -> tuple[Floats, Floats]:
+    """Return values that are given by name in the federation's order, float32[K] each."""
+    index = {name: i for i, name in enumerate(given.names or ())}
+    names = [str(name) for name in federation.names]
+    rows = np.array([index.get(name, -1) for name in names])
+    unknown = [name for name in index if name not in set(names)]
+    # Values for clients that were left out do no harm, unless they are others' by a slip.
+    if unknown and (rows < 0).any():
+        raise InputError(
+            f"requirements name {len(unknown)} clients that the federation does not have "
+            f"({_listed(unknown)}), while {int((rows < 0).sum())} of its clients have none"
+            f"{did_you_mean(unknown[0], names)}"
+        )
+    none = np.float32(np.nan)
+    train, test = (np.where(rows < 0, none, side[rows]) for side in (given.train, given.test))
+    return train, test
+
+
+def _listed(names: Any) -> str:
+    """Return the first of some names."""
+    shown = ", ".join(str(name) for name in names[:MOST_NAMED])
+    return f"{shown}, ..." if len(names) > MOST_NAMED else shown

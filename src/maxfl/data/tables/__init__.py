@@ -1,0 +1,1 @@
+"""Tables of users: files and data frames, and what their columns mean."""

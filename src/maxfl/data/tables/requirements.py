@@ -1,0 +1,64 @@
+"""What each client requires, from a table: a row per client."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from maxfl.core.requirement import Requirement, per_client
+from maxfl.data.tables.files import read_table
+from maxfl.utils.errors import InputError
+
+COLUMNS = ("client", "value", "held_out")
+
+
+def requirement_file(
+    path: Path | str, *, metric: str | None = None, otherwise: Requirement | None = None
+) -> Requirement:
+    """Require of each client what a CSV or Parquet file says.
+
+    Args:
+        path: A file with the columns ``client``, a client's name in the federation, ``value`` and,
+            where held-out data have another one, ``held_out``. An empty cell is no value.
+        metric: The metric that they are values of; by default they are losses.
+        otherwise: What clients require that the file has no value for.
+    """
+    where = f"requirement.file = {path}"
+    table = read_table(Path(path), where)
+    if {"client", "value"} - {*table.column_names} or {*table.column_names} - {*COLUMNS}:
+        raise InputError(
+            f"{where} has the columns {', '.join(table.column_names)}; expected client, value and, "
+            f"if held-out data have another one, held_out"
+        )
+    names = _names(table["client"], where)
+    sides = [
+        dict(zip(names, _numbers(table[column], column, where), strict=True))
+        for column in COLUMNS[1:]
+        if column in table.column_names
+    ]
+    return per_client(*sides, metric=metric, otherwise=otherwise)
+
+
+def _names(column: pa.ChunkedArray, where: str) -> list[str]:
+    """Return clients' names, each once."""
+    names = [str(name) for name in column.to_pylist()]
+    if column.null_count:
+        raise InputError(f"{where}: {column.null_count} rows have no client: name it, or leave out")
+    again = (
+        sorted({name for name in names if names.count(name) > 1})
+        if len(names) > len(set(names))
+        else []
+    )
+    if again:
+        raise InputError(f"{where}: client {again[0]} has several rows; expected one for each")
+    if not names:
+        raise InputError(f"{where} has no rows: expected one for each client")
+    return names
+
+
+def _numbers(column: pa.ChunkedArray, name: str, where: str) -> Any:
+    """Return a column's numbers, NaN where it has none."""
+    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        raise InputError(f"{where}: the column {name} is {column.type}; expected numbers")
+    return column.cast(pa.float64()).to_numpy(zero_copy_only=False).astype(np.float64)

@@ -1,0 +1,126 @@
+"""When everybody leaves: how far the clients were from staying, and what would have kept them."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxfl.core.requirement import Requirement
+from maxfl.engine.diagnosis.follow import Finding
+from maxfl.engine.experiment import Experiment
+from maxfl.engine.history import History
+
+Floats = NDArray[np.float32]
+EVERYBODY_LEFT = "everybody-left"
+FAR = 10
+"""A start later than so many times the round of departure is no advice."""
+
+
+class Departure(NamedTuple):
+    """How a run lost its clients.
+
+    Attributes:
+        round: The first without an honest client, from 1.
+        clients: Honest seen clients with a requirement that were measured then.
+        nearest_gap: Smallest gap to its requirement that one of them had.
+        median_gap: That half of them had at most.
+        remedy: The setting that would have kept half of them then, and its value; () where
+            requirements are given client by client or by a rule.
+        start_round: From which on half of them would have stayed, if their median gap had gone on
+            falling as it did; None if it did not fall, or not enough.
+    """
+
+    round: int
+    clients: int
+    nearest_gap: float
+    median_gap: float
+    remedy: tuple[str, float] | tuple[()]
+    start_round: int | None
+
+    def text(self, decides: str, start: float) -> str:
+        """Return it in words, given what requirements are about and ``start_round`` as it was."""
+        said = (
+            f"no honest client was willing from round {self.round} on. Then the nearest of "
+            f"{self.clients} was {self.nearest_gap:.2g} short of its requirement, in {decides}, "
+            f"and half of them {self.median_gap:.2g} at most"
+        )
+        if self.remedy:
+            setting, value = self.remedy
+            said += f"; requirement.{setting} = {value:.3g} would have kept half of them"
+        if self.start_round is None:
+            return f"{said}. Their median gap was not falling fast enough for a later start to help"
+        return (
+            f"{said}. At the pace at which that gap was falling, participation.start_round = "
+            f"{self.start_round} (now {start:.0f}) would have too"
+        )
+
+
+def departures(history: History, experiment: Experiment) -> list[list[Finding]]:
+    """Return what to say of each configuration that lost all its clients."""
+    start = np.ravel(np.asarray(experiment.participation.hparams.start_round))
+    decides = experiment.requirement.metric or "loss"
+    found: list[list[Finding]] = []
+    for c in range(len(history.is_byzantine)):
+        left = departure(history, c, experiment.requirement)
+        text = "" if left is None else left.text(decides, start[c % len(start)])
+        found.append([Finding(EVERYBODY_LEFT, text)] if text else [])
+    return found
+
+
+def departure(history: History, c: int, requirement: Requirement) -> Departure | None:
+    """Return how configuration c lost all its clients; None if some stay, or none can be judged."""
+    first = int(history.stalled_from()[c])
+    if not first:
+        return None
+    # Where nobody is left, the model stays as it is; Byzantine clients may still move it.
+    e = int(np.searchsorted(history.rounds, first - 1))
+    e = min(e, len(history.rounds) - 1)
+    criterion = history.criterion
+    value, threshold = history.deciding()[0][c], np.asarray(history.thresholds.train)[c]
+    with np.errstate(invalid="ignore"):
+        gaps: Any = criterion.cost(value) - criterion.bound(threshold)
+    counts = history.is_seen & ~history.is_byzantine[c] & np.isfinite(gaps[e])
+    if not counts.any():
+        return None
+    median = [float(np.median(row[counts])) for row in gaps[: e + 1]]
+    return Departure(
+        first, int(counts.sum()), float(gaps[e, counts].min()), median[e],
+        _remedy(requirement, value[e, counts], threshold[counts], c, criterion.higher_is_better),
+        _later_start(history.rounds[: e + 1], median),
+    )  # fmt: skip
+
+
+def _remedy(
+    requirement: Requirement, value: Floats, threshold: Floats, c: int, higher_is_better: bool
+) -> tuple[str, float] | tuple[()]:
+    """Return the setting of the requirement that half of the clients would have met."""
+    if requirement.clients is not None or requirement.rule is not None:
+        return ()
+    if requirement.value is None:
+        multiple = np.ravel(np.asarray(requirement.multiple, np.float64))
+        needed = np.median(value / threshold) * multiple[c % len(multiple)]
+        setting = "multiple"
+    else:
+        needed = np.median(value)
+        setting = "loss" if requirement.metric is None else "value"
+    return setting, _rounded(float(needed), up=not higher_is_better)
+
+
+def _rounded(number: float, *, up: bool) -> float:
+    """Return a number with three digits, on the side on which the requirement is met."""
+    if number == 0 or not math.isfinite(number):
+        return number
+    unit = 10.0 ** (math.floor(math.log10(abs(number))) - 2)
+    return (math.floor(number / unit) + 1 if up else math.ceil(number / unit) - 1) * unit
+
+
+def _later_start(rounds: NDArray[np.int64], median: list[float]) -> int | None:
+    """Return when the median gap would have been closed at the pace of the last rounds."""
+    if len(median) < 2 or not math.isfinite(median[-2]):
+        return None
+    pace = (median[-2] - median[-1]) / float(rounds[-1] - rounds[-2])
+    if pace <= 0:
+        return None
+    start = int(rounds[-1]) + math.ceil(median[-1] / pace)
+    return start if start <= FAR * max(int(rounds[-1]), 1) else None
