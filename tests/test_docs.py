@@ -79,6 +79,23 @@ def test_the_models_of_the_page_train(block):
     run_models_page([block])
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::maxfl.TrainingWarning")
+def test_the_requirements_of_the_page_are_as_it_says():
+    page = (ROOT / "docs/requirements.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    names = {}
+    exec(compile(code, "requirements.md", "exec"), names)
+    everybody, each, strict, rule = (
+        names[name].thresholds for name in ("everybody", "each", "strict", "rule")
+    )
+    np.testing.assert_allclose(everybody.train, np.float32(0.7))
+    np.testing.assert_allclose(each.train[0, :3], np.float32([0.8, 0.7, 0.6]))
+    assert each.train[0, 3] == names["each"].solo.train_metric[0, 3]
+    np.testing.assert_allclose(strict.test[0], np.float32([0.6, 0.6, 0.7, 0.7]))
+    np.testing.assert_allclose(rule.train, 0.9 * names["rule"].solo.train_loss)
+
+
 @pytest.mark.parametrize("command", [["check"], ["format", "--check"]], ids=lambda words: words[0])
 def test_the_skeleton_of_a_new_method_passes_ruff(command):
     ruff = [sys.executable, "-m", "ruff", *command]

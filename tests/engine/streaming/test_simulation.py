@@ -213,3 +213,33 @@ def test_a_full_disk_ends_a_stream(tmp_path):
 def test_too_little_memory_is_explained():
     with pytest.raises(OutOfMemoryError, match=r"lower training.cohort.*eval_clients"):
         stream(*in_memory(), progress=out_of_memory, **OPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("requirement", "rule"),
+    [
+        (maxfl.metric("accuracy", 0.4, steps=5), "opt-out"),
+        (
+            maxfl.per_client(
+                {k: 0.3 for k in range(0, 8, 2)}, metric="accuracy",
+                otherwise=maxfl.solo(0.9, steps=5),
+            ),
+            "decline",
+        ),
+    ],
+    ids=["one value for all", "some of their own"],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore::maxfl.TrainingWarning")
+def test_a_metric_decides_as_it_does_in_memory(on_disk, requirement, rule):
+    federation, model, _, training = in_memory()
+    method, seed = maxfl.maxfl(temperature=0.1), 3
+    participation = maxfl.opt_out(2) if rule == "opt-out" else maxfl.decline(2)
+    candidates = {"max_candidates": 6} if rule == "opt-out" else {}
+    options = {"requirement": requirement, "participation": participation, "seed": seed}
+    streamed = maxfl.stream(on_disk, model, method, training, **options, **candidates).history
+    history = maxfl.simulate(federation, model, method, training, **options)
+    np.testing.assert_allclose(streamed.thresholds.train, history.thresholds.train, atol=1e-6)
+    np.testing.assert_allclose(
+        streamed.evaluation.train_metric, history.evaluation.train_metric, atol=1e-6
+    )
+    assert_equal_params(streamed, history)

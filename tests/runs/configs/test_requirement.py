@@ -1,0 +1,64 @@
+"""The table [requirement]: its mistakes, and what becomes of it."""
+
+import numpy as np
+import pytest
+
+from maxfl.runs.build import _requirement
+from maxfl.runs.configs.file import unused, validate
+from maxfl.utils.errors import InputError
+
+
+def built(**settings):
+    return _requirement([validate({"requirement": settings}, "file.toml")])
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"kind": "metric", "metric": "accuracy"}, '`value` and kind = "metric"'),
+        ({"kind": "metric", "value": 0.8}, "needs `metric`, the name of one"),
+        ({"value": 0.8}, '`value` and kind = "metric"'),
+        ({"kind": "fixed", "loss": 0.5, "metric": "mae"}, 'take "metric" in place of "fixed"'),
+        ({"kind": "file"}, '`file` and kind = "file" go together'),
+        ({"file": "need.csv"}, '`file` and kind = "file" go together'),
+        ({"kind": "file", "file": "need.csv", "otherwise": "fixed"}, '`loss` and kind = "fixed"'),
+        ({"otherwise": "solo"}, '`otherwise` is for kind = "file"'),
+        ({"kind": "custom"}, '`rule` and kind = "custom" go together'),
+        ({"kind": "metric", "metric": "accuracy", "value": float("nan")}, "value.*finite"),
+        ({"kind": "median"}, "requirement.kind: .*'solo', 'fixed', 'metric'"),
+    ],
+)
+def test_mistakes_are_named(settings, words):
+    with pytest.raises(InputError, match=words):
+        validate({"requirement": settings}, "file.toml")
+
+
+def test_each_kind_is_built():
+    metric = built(kind="metric", metric="accuracy", value=0.8, steps=7)
+    assert (metric.kind, metric.metric, metric.steps) == ("metric", "accuracy", 7)
+    np.testing.assert_allclose(metric.value, [0.8])
+    assert built(metric="accuracy").kind == "solo"
+    assert built(metric="accuracy").metric == "accuracy"
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind", "complete"),
+    [
+        ({}, "solo", False),
+        ({"otherwise": "solo", "multiple": 2.0}, "solo", True),
+        ({"otherwise": "metric", "metric": "accuracy", "value": 0.5}, "metric", True),
+        ({"otherwise": "fixed", "loss": 0.5}, "fixed", True),
+    ],
+)
+def test_a_file_and_the_rest(tmp_path, settings, kind, complete):
+    path = tmp_path / "need.csv"
+    path.write_text("client,value\n3,0.5\n")
+    found = built(kind="file", file=str(path), steps=9, **settings)
+    assert found.clients.names == ("3",)
+    assert (found.kind, found.has_rest, found.steps) == (kind, complete, 9)
+
+
+def test_a_multiple_that_nobody_takes_is_said():
+    settings = {"kind": "metric", "metric": "accuracy", "value": 0.8, "multiple": 2.0}
+    (note,) = unused(validate({"requirement": settings}, "file.toml"))
+    assert "requirement.multiple" in note
