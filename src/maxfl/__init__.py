@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from maxfl.core.requirement import custom as custom
     from maxfl.core.requirement import fixed as fixed
     from maxfl.core.requirement import solo as solo
+    from maxfl.data import partition as partition
     from maxfl.data.flower_datasets import from_flwr_datasets as from_flwr_datasets
     from maxfl.distributed.rendezvous import join as join
     from maxfl.engine.experiment import Training as Training
@@ -128,6 +129,7 @@ _NAMESPACES = {
     "local_optimizers": "core.local_optimizers",
     "losses": "core.losses",
     "metrics": "core.metrics",
+    "partition": "data.partition",
     "schedules": "core.schedules",
     "server_optimizers": "core.server_optimizers",
 }
