@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from maxfl.core.requirement import metric as metric
     from maxfl.core.requirement import per_client as per_client
     from maxfl.core.requirement import solo as solo
+    from maxfl.data import partition as partition
     from maxfl.data.flower_datasets import from_flwr_datasets as from_flwr_datasets
     from maxfl.data.tables.requirements import requirement_file as requirement_file
     from maxfl.distributed.rendezvous import join as join
@@ -132,6 +133,7 @@ _NAMESPACES = {
     "local_optimizers": "core.local_optimizers",
     "losses": "core.losses",
     "metrics": "core.metrics",
+    "partition": "data.partition",
     "schedules": "core.schedules",
     "server_optimizers": "core.server_optimizers",
 }

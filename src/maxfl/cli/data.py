@@ -167,7 +167,7 @@ def _without_sweep(config: Path, setting: list[str] | None, done: str) -> "RunCo
 def fetch_data(configs: "Sequence[DataConfig]") -> None:
     """Get the files that some configurations need and that are not here, with a bar."""
     for data in dict.fromkeys(configs):
-        if data.source in ("arrays", "disk"):
+        if data.source in ("arrays", "table", "disk"):
             continue
         with download_bar() as progress:
             for file in entry(data.source, data.part, data.vectors).files:

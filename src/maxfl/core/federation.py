@@ -2,12 +2,15 @@
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxfl.utils.errors import InputError, check_count
+from maxfl.utils.errors import InputError, check_count, shorten
+
+if TYPE_CHECKING:
+    from maxfl.data.partition import Split
 
 Arrays = tuple[ArrayLike, ArrayLike]
 INT32 = np.iinfo(np.int32)
@@ -48,6 +51,7 @@ class Metadata(NamedTuple):
         flipped: Whether each client's labels contradict the others', bool[K]; None for nobody's.
         notes: How the split came out, where it is not as one would think.
         vocabulary: What numbers of tokens stand for; None where features are no tokens.
+        features: What each feature of a sample is; None where they have no names.
     """
 
     title: str = "own data"
@@ -56,6 +60,7 @@ class Metadata(NamedTuple):
     flipped: NDArray[np.bool_] | None = None
     notes: tuple[str, ...] = ()
     vocabulary: tuple[str, ...] | None = None
+    features: tuple[str, ...] | None = None
 
 
 class Federation(NamedTuple):
@@ -160,6 +165,103 @@ class Federation(NamedTuple):
             metadata=Metadata(names=called),
         )
 
+    @classmethod
+    def from_arrays(
+        cls,
+        x: ArrayLike,
+        y: ArrayLike,
+        client: "ArrayLike | Split",
+        *,
+        is_test: ArrayLike | None = None,
+        unseen: int = 0,
+        train_fraction: float = 0.6,
+        min_samples: int = 2,
+        input_scaling: InputScaling | None = None,
+        seed: int = 0,
+    ) -> "Federation":
+        """Build a federation from all samples, and who has which of them.
+
+        Args:
+            x: Features, [n, ...].
+            y: Labels, [n, ...]. One integer per sample is a class; other labels may have any shape.
+            client: Whose each sample is, numbers or text, [n]; or a split of ``maxfl.partition``.
+            is_test: Whether each sample is for testing, bool[n]; by default each client's samples
+                are split at random.
+            unseen: How many clients do not participate in training: drawn at random, or the last
+                ones of a split.
+            train_fraction: Fraction of a client's samples that is for training.
+            min_samples: Clients with fewer samples are left out; not of a split.
+            input_scaling: From stored features to the model's input; see ``from_clients``.
+            seed: Of all that is drawn.
+        """
+        from maxfl.data.arrays import federation_from_arrays
+
+        return federation_from_arrays(
+            x, y, client, is_test, input_scaling, unseen=unseen, min_samples=min_samples,
+            train_fraction=train_fraction, seed=seed,
+        )  # fmt: skip
+
+    @classmethod
+    def from_dataframe(
+        cls,
+        frame: Any,
+        *,
+        client: "str | Split",
+        label: str | Sequence[str],
+        features: Sequence[str] | None = None,
+        drop: Sequence[str] = (),
+        split: str | None = None,
+        task: Literal["classification", "regression"] | None = None,
+        encode: Literal["one-hot", "ordinal"] | None = None,
+        missing: Literal["drop-rows", "mean", "zero"] | None = None,
+        standardize: bool = True,
+        unseen: int = 0,
+        train_fraction: float = 0.6,
+        min_samples: int = 2,
+        seed: int = 0,
+    ) -> "Federation":
+        """Build a federation from a table whose columns say whose each row is, and its label.
+
+        The same table as a file, with the same settings in TOML, gives the same federation.
+
+        Args:
+            frame: Of pandas, polars, Arrow or Hugging Face.
+            client: The column that says whose each row is; or a split of ``maxfl.partition``.
+            label: The column to be predicted: text, whole numbers, or yes and no are classes,
+                floats are numbers; or several columns of numbers.
+            features: Columns of the model's input, in this order; by default all others.
+            drop: Columns that are not read.
+            split: The column that says train or test; by default rows are split at random.
+            task: Whether labels are classes or numbers, where their type does not tell.
+            encode: How text and categories become numbers: a 0 or 1 for each value, or its number
+                in sorted order. By default they are refused.
+            missing: What becomes of rows with missing values: they are left out, or features are
+                filled with their mean over the training rows of seen clients, or with 0. By default
+                they are refused.
+            standardize: Whether the input scaling brings columns of numbers to mean 0 and standard
+                deviation 1 of the training rows of seen clients. Yes and no, one-hot codes and
+                lists stay as they are.
+            unseen: How many clients do not participate in training: drawn at random, or the last
+                ones of a split.
+            train_fraction: Fraction of a client's rows that is for training.
+            min_samples: Clients with fewer rows are left out; not of a split.
+            seed: Of all that is drawn.
+        """
+        from maxfl.data.tables.frames import federation_from_frame
+        from maxfl.data.tables.roles import TableOptions
+
+        options = TableOptions(
+            label if isinstance(label, str) else _columns("label", label),
+            None,
+            None if features is None else _columns("features", features),
+            _columns("drop", drop),
+            split, task, encode, missing, standardize,
+        )  # fmt: skip
+        return federation_from_frame(
+            frame, client, options, unseen=unseen, min_samples=min_samples,
+            train_fraction=train_fraction, seed=seed,
+        )  # fmt: skip
+
     def digest(self) -> str:
         """Return SHA-256 of everything in the federation, to tell one from another."""
         if self.known_digest is not None:
@@ -177,6 +279,14 @@ class Federation(NamedTuple):
 def default_input_scaling(dtype: np.dtype[Any]) -> InputScaling:
     """Divide bytes by 255; take other features as they are."""
     return InputScaling(scale=np.float32(1 / 255)) if dtype == np.uint8 else InputScaling()
+
+
+def _columns(name: str, columns: Any) -> tuple[str, ...]:
+    """Return names of columns, or say that they are none."""
+    given = [] if isinstance(columns, str) or not isinstance(columns, Iterable) else [*columns]
+    if (columns and not given) or not all(isinstance(column, str) for column in given):
+        raise InputError(f"{name} = {shorten(columns)}: expected a list of names of columns")
+    return tuple(given)
 
 
 def _listed(clients: Any, split: str) -> list[Arrays]:

@@ -175,7 +175,8 @@ class _Writer:
         scaling = input_scaling or default_input_scaling(x.dtype)
         labels = {} if classes is not None else {"y": {"dtype": y.dtype.str, "shape": y.shape[1:]}}
         names = metadata.names is not None and np.asarray(metadata.names).astype(str).dtype.str
-        words = {} if metadata.vocabulary is None else {"vocabulary": metadata.vocabulary}
+        named = {"vocabulary": metadata.vocabulary, "feature_names": metadata.features}
+        words = {key: value for key, value in named.items() if value is not None}
         description = {
             "clients": count, "seen": count - unseen, "classes": classes, "title": metadata.title,
             "labels": metadata.labels, "notes": metadata.notes, "names": names or None,
@@ -246,7 +247,10 @@ def _open(folder: Path, description: dict[str, Any]) -> Federation:
         _each(folder, "names", description, description["names"]),
         _each(folder, "flipped", description, "?"),
         tuple(description["notes"]),
-        tuple(description["vocabulary"]) if "vocabulary" in description else None,
+        *(
+            tuple(description[key]) if key in description else None
+            for key in ("vocabulary", "feature_names")
+        ),
     )
     known = digest(json.dumps(description, sort_keys=True).encode())
     return Federation(

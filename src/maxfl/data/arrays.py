@@ -1,4 +1,4 @@
-"""A user's arrays from a NumPy .npz file."""
+"""A user's arrays, from a NumPy .npz file or from memory."""
 
 import zipfile
 import zlib
@@ -6,11 +6,19 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from maxfl.core.federation import MANY_CLASSES, are_classes, checked_samples
+from maxfl.core.federation import (
+    MANY_CLASSES,
+    Federation,
+    InputScaling,
+    are_classes,
+    checked_samples,
+)
+from maxfl.data.assemble import assemble, split_by_owner
 from maxfl.data.dataset import Dataset, numbered
-from maxfl.utils.errors import InputError
+from maxfl.data.partition import Split, check_rows, generator
+from maxfl.utils.errors import InputError, check_count
 
 NPY = b"\x93NUMPY"
 """How a file of a single array begins."""
@@ -24,22 +32,75 @@ def load_arrays(path: Path) -> Dataset:
             f"data.file = {path} has the arrays {sorted(arrays)}, but not {sorted(missing)}: "
             f"save it with numpy.savez(file, x=..., y=...)"
         )
-    x, y, owner = arrays["x"], arrays["y"], arrays.get("client")
-    x, y = checked_samples(x, y, f"data.file = {path}")
+    owner = arrays.get("client")
+    return arrays_dataset(arrays["x"], arrays["y"], owner, path.name, f"data.file = {path}")
+
+
+def arrays_dataset(
+    x: NDArray[Any], y: NDArray[Any], owner: NDArray[Any] | None, title: str, where: str
+) -> Dataset:
+    """Check samples, and whose they are."""
+    x, y = checked_samples(x, y, where)
     if owner is not None and (owner.shape != (len(y),) or owner.dtype.kind not in "iuU"):
         raise InputError(
-            f"data.file = {path}: client is {owner.dtype}{list(owner.shape)}; expected one integer "
+            f"{where}: client is {owner.dtype}{list(owner.shape)}; expected one integer "
             f"or string for each of the {len(y)} samples"
         )
     if not are_classes(y):
-        return Dataset(path.name, x, y, (), owner=owner)
+        return Dataset(title, x, y, (), owner=owner)
     classes = int(y.max()) + 1
     if classes > max(len(y), MANY_CLASSES):
         raise InputError(
-            f"data.file = {path}: label {classes - 1} in {len(y)} samples; renumber the labels "
-            f"from 0"
+            f"{where}: label {classes - 1} in {len(y)} samples; renumber the labels from 0"
         )
-    return Dataset(path.name, x, y, numbered(classes), owner=owner)
+    return Dataset(title, x, y, numbered(classes), owner=owner)
+
+
+def federation_from_arrays(
+    x: ArrayLike,
+    y: ArrayLike,
+    client: ArrayLike | Split,
+    is_test: ArrayLike | None,
+    input_scaling: InputScaling | None,
+    *,
+    unseen: int,
+    min_samples: int,
+    train_fraction: float,
+    seed: int,
+) -> Federation:
+    """Make a federation of samples and their clients; see ``Federation.from_arrays``."""
+    check_count("unseen", unseen, least=0)
+    check_count("min_samples", min_samples, least=2)
+    check_count("seed", seed, least=0)
+    owner = None if isinstance(client, Split) else _names(client)
+    dataset = arrays_dataset(np.asarray(x), np.asarray(y), owner, "own data", "x and y")
+    dataset = dataset._replace(input_scaling=input_scaling, is_test=_mask(is_test, len(dataset.y)))
+    rng = generator(seed)
+    if isinstance(client, Split):
+        check_rows(client, len(dataset.y), "samples of x and y")
+        split = client
+    else:
+        split = split_by_owner(dataset, unseen, min_samples, rng)
+    return assemble(dataset, split, rng, unseen=unseen, train_fraction=train_fraction)
+
+
+def _names(client: ArrayLike) -> NDArray[Any]:
+    """Return whose samples are; text in Python's objects, as pandas has it, as NumPy's."""
+    owner = np.asarray(client)
+    return owner.astype(str) if owner.dtype.kind == "O" else owner
+
+
+def _mask(is_test: ArrayLike | None, samples: int) -> NDArray[np.bool_] | None:
+    """Return which samples are for testing, or say that it does not tell."""
+    if is_test is None:
+        return None
+    mask = np.asarray(is_test)
+    if mask.dtype != bool or mask.shape != (samples,):
+        raise InputError(
+            f"is_test is {mask.dtype}{list(mask.shape)}; expected True or False for each of the "
+            f"{samples} samples"
+        )
+    return mask
 
 
 def _read(path: Path) -> dict[str, NDArray[Any]]:
@@ -48,7 +109,8 @@ def _read(path: Path) -> dict[str, NDArray[Any]]:
         with path.open("rb") as file:
             if not (zipfile.is_zipfile(file) or _starts_with(file, NPY)):
                 raise InputError(
-                    f"data.file = {path} is not an .npz file, or was cut off; save it again"
+                    f"data.file = {path} is not an .npz file, or was cut off; save it again, or "
+                    f"if it is a table, leave data.source out"
                 )
             file.seek(0)
             archive = np.load(file, allow_pickle=False)

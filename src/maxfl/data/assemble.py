@@ -6,16 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maxfl.core.federation import (
-    Arrays,
-    Federation,
-    Metadata,
-    Samples,
-    client_offsets,
-    default_input_scaling,
-)
+from maxfl.core.federation import Arrays, Federation, Metadata, Samples, client_offsets
+from maxfl.data import partition
 from maxfl.data.dataset import Dataset
-from maxfl.data.partition import Parts, Rows, Split
+from maxfl.data.partition import Parts, Split
+from maxfl.data.tables.inputs import Inputs, fit_inputs
 from maxfl.utils.errors import InputError, check_choice, check_number
 
 VALIDATION_FRACTION = 0.25
@@ -33,6 +28,7 @@ class TrainTestSplit(NamedTuple):
         is_flipped: Whether each client's labels are flipped, bool[K].
         new_label: What a flipped client's labels become, int32[classes]; None without classes.
         metadata: What the data are, for people.
+        inputs: How their features become the model's input.
     """
 
     train: Parts
@@ -40,6 +36,16 @@ class TrainTestSplit(NamedTuple):
     is_flipped: NDArray[np.bool_]
     new_label: NDArray[np.int32] | None
     metadata: Metadata
+    inputs: Inputs
+
+
+def split_by_owner(dataset: Dataset, unseen: int, smallest: int, rng: np.random.Generator) -> Split:
+    """Split samples over the clients that the data name; see ``partition.by_owner``."""
+    if dataset.owner is None:
+        raise InputError(f"{dataset.title} does not say whose each sample is: give its clients")
+    split = partition.by_owner(dataset.owner, unseen, smallest, rng)
+    called = dataset.owner_names
+    return split if called is None else split._replace(names=called[split.names])
 
 
 def assemble(
@@ -52,16 +58,16 @@ def assemble(
         _copy(dataset, clients.test, clients),
         seen=len(clients.train) - unseen,
         classes=dataset.classes,
-        input_scaling=dataset.input_scaling or default_input_scaling(dataset.x.dtype),
+        input_scaling=clients.inputs.scaling,
         metadata=clients.metadata,
     )
 
 
 def iterate_clients(dataset: Dataset, clients: TrainTestSplit) -> Iterator[tuple[Arrays, Arrays]]:
     """Yield training and held-out (x, y) of one client after another."""
-    new = clients.new_label
+    new, filled = clients.new_label, clients.inputs.filled
     for train, test, flipped in zip(clients.train, clients.test, clients.is_flipped, strict=True):
-        pairs = [(dataset.x[rows], dataset.y[rows]) for rows in (train, test)]
+        pairs = [(filled(dataset.x[rows]), dataset.y[rows]) for rows in (train, test)]
         flips = flipped and new is not None
         yield tuple((x, new[y] if flips else y) for x, y in pairs)  # type: ignore[misc, index]
 
@@ -93,7 +99,6 @@ def train_test_split(
         validation: Leave the test data out and hold out a quarter of the training data instead.
     """
     parts, names, notes = split
-    check_number("data.train_fraction", train_fraction, above=0, below=1)
     check_number("data.flipped_fraction", flipped_fraction, least=0, most=1)
     check_number("data.unseen", unseen, least=0, below=len(parts), whole=True)
     if flipped_fraction > 0 and dataset.classes is None:
@@ -102,26 +107,34 @@ def train_test_split(
             f"one integer per sample; leave it 0"
         )
     is_flipped = rng.permutation(len(parts)) < round(flipped_fraction * len(parts))
-    train: Parts = []
-    test: Parts = []
-    for k, part in enumerate(parts):
-        client = f"client {k if names is None else names[k]}"
-        rows = part if dataset.overlap else rng.permutation(part)
-        if dataset.is_test is None:
-            sides = _cut(rows, train_fraction, dataset.overlap, client)
-        else:
-            sides = _as_given(rows, dataset.is_test, client)
-        if validation:
-            sides = _cut(sides[0], 1 - VALIDATION_FRACTION, dataset.overlap, client, "training ")
-        train.append(sides[0])
-        test.append(sides[1])
+    train, test = partition.train_test_split(
+        split, train_fraction, rng, is_test=dataset.is_test, overlap=dataset.overlap
+    )
+    if validation:
+        train, test = _hold_out(train, names, dataset.overlap)
     classes = dataset.classes
     new_label = None if classes is None else label_map(flip, classes, rng)
     metadata = Metadata(
         dataset.title, dataset.labels or None, names, is_flipped, (*dataset.notes, *notes),
-        dataset.vocabulary or None,
+        dataset.vocabulary or None, dataset.features or None,
     )  # fmt: skip
-    return TrainTestSplit(train, test, is_flipped, new_label, metadata)
+    inputs = fit_inputs(dataset, train[: len(train) - unseen])
+    return TrainTestSplit(train, test, is_flipped, new_label, metadata, inputs)
+
+
+def _hold_out(parts: Parts, names: NDArray[Any] | None, overlap: int) -> tuple[Parts, Parts]:
+    """Split each client's training samples once more; they are in random order already."""
+    sides = [
+        partition.cut(
+            rows,
+            1 - VALIDATION_FRACTION,
+            overlap,
+            f"client {k if names is None else names[k]}",
+            "training ",
+        )
+        for k, rows in enumerate(parts)
+    ]
+    return [train for train, _ in sides], [test for _, test in sides]
 
 
 def label_map(flip: str, classes: int, rng: np.random.Generator) -> NDArray[np.int32]:
@@ -148,33 +161,4 @@ def _copy(dataset: Dataset, parts: Parts, clients: TrainTestSplit) -> Samples:
     y = dataset.y[rows]
     if clients.new_label is not None:
         y = np.where(np.repeat(clients.is_flipped, sizes), clients.new_label[y], y)
-    return Samples(np.ascontiguousarray(dataset.x[rows]), y, offsets)
-
-
-def _cut(
-    rows: Rows, fraction: float, overlap: int, client: str, kind: str = ""
-) -> tuple[Rows, Rows]:
-    """Return about a fraction of the rows, and the others: at least one on each side.
-
-    Of samples that overlap, those between the two sides are left out.
-    """
-    needed, count = overlap + 2, len(rows)
-    if count < needed:
-        many = "two" if overlap == 0 else f"{needed}, of which {overlap} overlap with others,"
-        raise InputError(
-            f"{client} has {count} {kind}sample(s) where {many} are needed, to hold one out: "
-            f"raise data.samples, or data.min_samples where clients differ in size"
-        )
-    size = min(max(round(fraction * (count - overlap)), 1), count - overlap - 1)
-    return rows[:size], rows[size + overlap :]
-
-
-def _as_given(rows: Rows, is_test: NDArray[np.bool_], client: str) -> tuple[Rows, Rows]:
-    """Return rows as the data split them."""
-    test = is_test[rows]
-    if test.all() or not test.any():
-        raise InputError(
-            f"{client} has no {'training' if test.all() else 'test'} samples in the data's own "
-            f"split: leave it out of the files"
-        )
-    return rows[~test], rows[test]
+    return Samples(clients.inputs.filled(np.ascontiguousarray(dataset.x[rows])), y, offsets)

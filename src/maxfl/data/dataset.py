@@ -24,6 +24,10 @@ class Dataset(NamedTuple):
             windows of a text do; they are in their order then.
         vocabulary: What numbers of tokens stand for, where features are tokens.
         notes: What people should know of the data.
+        features: What each feature is, d of them, where the data name them.
+        standardized: Which features are brought to mean 0 and standard deviation 1 of the training
+            rows, bool[d]; None for the input scaling above.
+        fills_missing: Whether features have NaN, to be filled with means of the training rows.
     """
 
     title: str
@@ -37,6 +41,9 @@ class Dataset(NamedTuple):
     overlap: int = 0
     vocabulary: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+    standardized: NDArray[np.bool_] | None = None
+    fills_missing: bool = False
 
     @property
     def classes(self) -> int | None:

@@ -1,18 +1,24 @@
-"""Ways to split samples over clients: each pure and seeded, and each ends.
+"""Ways to split samples over clients, and each client's into training and test data.
 
-A split is a list with one array of sample numbers per client; no sample is used twice.
+Each is pure and seeded, and each ends. A split is a list with one array of sample numbers per
+client; no sample is used twice. Labels are classes, as numbers or text, one for each sample: an
+array or whatever makes one. ``rng`` is a seed or a NumPy generator.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from maxfl.utils.errors import InputError, check_number
+from maxfl.utils.errors import InputError, check_number, shorten
 
 Rows = NDArray[np.int64]
 Parts = list[Rows]
-Labels = NDArray[np.int32]
+Labels = NDArray[np.int64]
+Seed = int | np.random.Generator
+PARTITION_STREAM = 0xDA7A
+"""Keeps the partition's random numbers apart from everything else drawn with the same seed."""
 
 
 class Split(NamedTuple):
@@ -29,9 +35,14 @@ class Split(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def dirichlet(
-    y: Labels, clients: int, samples: int, alpha: float, rng: np.random.Generator
-) -> Split:
+class TrainTest(NamedTuple):
+    """Sample numbers of each client's training data, and of its held-out data."""
+
+    train: Parts
+    test: Parts
+
+
+def dirichlet(y: ArrayLike, clients: int, samples: int, alpha: float, rng: Seed = 0) -> Split:
     """Draw each client's label mix from Dirichlet(α), and ``samples`` samples of that mix.
 
     Hsu, Qi, Brown, "Measuring the Effects of Non-Identical Data Distribution for Federated Visual
@@ -39,6 +50,7 @@ def dirichlet(
     are left, in the client's proportions; if it draws none of those, in proportion to what is
     left of them. So later clients of a nearly used-up data set are less skewed than α says.
     """
+    y, rng = _classes(y), _generator(rng)
     check_number("data.alpha", alpha, above=0)
     _check_enough(len(y), clients, samples)
     stock = _by_label(y, rng)
@@ -47,7 +59,7 @@ def dirichlet(
 
 
 def dirichlet_unequal(
-    y: Labels, clients: int, alpha: float, smallest: int, rng: np.random.Generator
+    y: ArrayLike, clients: int, alpha: float, smallest: int = 2, rng: Seed = 0
 ) -> Split:
     """Give each label's samples to the clients in shares from Dirichlet(α), of unequal sizes.
 
@@ -55,6 +67,7 @@ def dirichlet_unequal(
     samples are used. Others draw again until every client has enough, which need not end; here
     clients below ``smallest`` take what they lack, at random, from those that have more to spare.
     """
+    y, rng = _classes(y), _generator(rng)
     check_number("data.alpha", alpha, above=0)
     _check_enough(len(y), clients, smallest, setting="data.min_samples")
     owner = np.empty(len(y), np.int64)
@@ -66,12 +79,13 @@ def dirichlet_unequal(
     return Split(_grouped(owner, clients), notes=notes)
 
 
-def clusters(y: Labels, clients: int, samples: int, count: int, rng: np.random.Generator) -> Split:
+def clusters(y: ArrayLike, clients: int, samples: int, count: int, rng: Seed = 0) -> Split:
     """Form ``count`` clusters of labels without overlap; each client has the labels of one.
 
     Clusters take consecutive labels in equal numbers; clients are spread over them evenly and at
     random. Within a cluster clients are alike (paper, section "Experiment Details").
     """
+    y, rng = _classes(y), _generator(rng)
     check_number("data.clusters", count, least=1, whole=True)
     _check_enough(len(y), clients, samples)
     stock = _by_label(y, rng)
@@ -95,12 +109,13 @@ def clusters(y: Labels, clients: int, samples: int, count: int, rng: np.random.G
     return _deal(stock, mixes, samples, rng)
 
 
-def shards(y: Labels, clients: int, samples: int, count: int, rng: np.random.Generator) -> Split:
+def shards(y: ArrayLike, clients: int, samples: int, count: int, rng: Seed = 0) -> Split:
     """Cut samples sorted by label into shards; each client gets ``count`` of them.
 
     McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized Data",
     2017, with ``samples`` samples per client.
     """
+    y, rng = _classes(y), _generator(rng)
     check_number("data.shards", count, least=1, whole=True)
     _check_enough(len(y), clients, samples)
     if samples % count:
@@ -114,18 +129,20 @@ def shards(y: Labels, clients: int, samples: int, count: int, rng: np.random.Gen
     return Split(list(dealt.reshape(clients, samples)))
 
 
-def iid(y: Labels, clients: int, samples: int, rng: np.random.Generator) -> Split:
-    """Give every client ``samples`` samples at random."""
+def iid(y: ArrayLike, clients: int, samples: int, rng: Seed = 0) -> Split:
+    """Give every client ``samples`` samples at random; labels may be anything, [n, ...]."""
+    y, rng = np.asarray(y), _generator(rng)
     _check_enough(len(y), clients, samples)
     return Split(list(rng.permutation(len(y))[: clients * samples].reshape(clients, samples)))
 
 
-def by_owner(owner: NDArray[Any], unseen: int, smallest: int, rng: np.random.Generator) -> Split:
+def by_owner(owner: ArrayLike, unseen: int = 0, smallest: int = 2, rng: Seed = 0) -> Split:
     """Make every owner of at least ``smallest`` samples a client with all of them.
 
-    Owners keep the order in which they first appear, but for the ``unseen`` ones, drawn at
-    random, which come last.
+    Owners, numbers or text, keep the order in which they first appear, but for the ``unseen`` ones,
+    drawn at random, which come last.
     """
+    owner, rng = _one_each(owner, "owner"), _generator(rng)
     names, first, number = np.unique(owner, return_index=True, return_inverse=True)
     parts = _grouped(number, len(names))
     enough = np.flatnonzero(np.bincount(number) >= smallest)
@@ -141,6 +158,86 @@ def by_owner(owner: NDArray[Any], unseen: int, smallest: int, rng: np.random.Gen
     return Split([parts[i] for i in order], names[order], notes if left_out else ())
 
 
+def train_test_split(
+    split: Split | Sequence[Rows],
+    train_fraction: float = 0.6,
+    rng: Seed = 0,
+    *,
+    is_test: NDArray[np.bool_] | None = None,
+    overlap: int = 0,
+) -> TrainTest:
+    """Split each client's samples into training and test data, at random.
+
+    Args:
+        split: Samples of each client.
+        train_fraction: Fraction of a client's samples that is for training; at least one is on
+            each side.
+        rng: A seed, or a generator.
+        is_test: Whether each sample of the data is for testing, where they say so, bool[n].
+        overlap: How many samples after another one share something with it; those are split in
+            their order, and what would be shared by both sides is left out.
+    """
+    parts, names = (split.parts, split.names) if isinstance(split, Split) else (split, None)
+    check_number("data.train_fraction", train_fraction, above=0, below=1)
+    rng = _generator(rng)
+    train: Parts = []
+    test: Parts = []
+    for k, part in enumerate(parts):
+        client = f"client {k if names is None else names[k]}"
+        rows = part if overlap else rng.permutation(part)
+        if is_test is None:
+            sides = cut(rows, train_fraction, overlap, client)
+        else:
+            sides = _as_given(rows, is_test, client)
+        train.append(sides[0])
+        test.append(sides[1])
+    return TrainTest(train, test)
+
+
+def cut(
+    rows: Rows, fraction: float, overlap: int, client: str, kind: str = ""
+) -> tuple[Rows, Rows]:
+    """Return about a fraction of a client's rows, and the others: at least one on each side.
+
+    Of samples that overlap, those between the two sides are left out.
+    """
+    needed, count = overlap + 2, len(rows)
+    if count < needed:
+        many = "two" if overlap == 0 else f"{needed}, of which {overlap} overlap with others,"
+        raise InputError(
+            f"{client} has {count} {kind}sample(s) where {many} are needed, to hold one out: "
+            f"raise data.samples, or data.min_samples where clients differ in size"
+        )
+    size = min(max(round(fraction * (count - overlap)), 1), count - overlap - 1)
+    return rows[:size], rows[size + overlap :]
+
+
+def _as_given(rows: Rows, is_test: NDArray[np.bool_], client: str) -> tuple[Rows, Rows]:
+    """Return rows as the data split them."""
+    test = is_test[rows]
+    if test.all() or not test.any():
+        raise InputError(
+            f"{client} has no {'training' if test.all() else 'test'} samples in the data's own "
+            f"split: leave it out of the files, or split its samples otherwise"
+        )
+    return rows[~test], rows[test]
+
+
+def check_rows(split: Split, samples: int, where: str) -> None:
+    """Refuse a split of other samples than those that are there."""
+    used = np.concatenate(split.parts) if split.parts else np.zeros(0, np.int64)
+    if used.size == 0 or used.min() < 0 or used.max() >= samples:
+        raise InputError(
+            f"client is a split of other samples than the {samples} {where}: make it of their "
+            f"labels"
+        )
+
+
+def generator(seed: int) -> np.random.Generator:
+    """Return the source of all that is drawn when data are split over clients with a seed."""
+    return np.random.default_rng([seed, PARTITION_STREAM])
+
+
 def _check_enough(total: int, clients: int, samples: int, setting: str = "data.samples") -> None:
     check_number("data.clients", clients, least=1, whole=True)
     check_number(setting, samples, least=2, whole=True)
@@ -150,6 +247,44 @@ def _check_enough(total: int, clients: int, samples: int, setting: str = "data.s
             f"{clients * samples} samples, but the data set has {total}: lower data.clients, "
             f"data.unseen or {setting}"
         )
+
+
+def _classes(y: ArrayLike) -> Labels:
+    """Return classes as numbers from 0; those that are, stay as they are."""
+    labels = _one_each(y, "label")
+    if labels.dtype.kind == "f":
+        raise InputError(
+            "labels are floats, and only classes can be skewed: give whole numbers or text, or "
+            "choose iid, which takes any labels"
+        )
+    if labels.dtype.kind in "iu" and labels.size and labels.min() >= 0:
+        return labels
+    return np.unique(labels, return_inverse=True)[1]
+
+
+def _one_each(values: ArrayLike, what: str) -> NDArray[Any]:
+    """Return one number or text for each sample."""
+    array = np.asarray(values)
+    if array.dtype.kind == "O" and all(isinstance(value, str) for value in array):  # of pandas
+        array = array.astype(str)
+    if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "biufU":
+        raise InputError(
+            f"{what}s are {array.dtype}{list(array.shape)}: expected one number or text for each "
+            f"sample, [n]"
+        )
+    return array
+
+
+def _generator(rng: Seed) -> np.random.Generator:
+    """Return a generator as it is, or that of a seed."""
+    if isinstance(rng, np.random.Generator):
+        return rng
+    if isinstance(rng, bool) or not isinstance(rng, int | np.integer) or rng < 0:
+        raise InputError(
+            f"rng = {shorten(rng)}: expected a seed, a whole number from 0, or a generator of "
+            f"numpy.random.default_rng"
+        )
+    return np.random.default_rng(rng)
 
 
 def _divisors(number: int) -> str:

@@ -107,6 +107,11 @@ def entries(part: Part = "both", vectors: str = PAPER_VECTORS) -> list[Entry]:
         Entry("synthetic", "drawn: clients differ by two numbers (FedProx)"),
         *(Entry(f"leaf-{name}", what, how=how) for name, (what, how) in LEAF.items()),
         Entry("text", "a text of your own, by characters", how="set data.path to a file in UTF-8"),
+        Entry(
+            "table",
+            "a table of your own: CSV, Parquet, Arrow, a folder of Hugging Face's save_to_disk",
+            how="set data.file, data.client_column and data.label_column",
+        ),
     ]
 
 

@@ -14,7 +14,7 @@ from maxfl.core.federation import Arrays, Federation
 from maxfl.core.federation_files import check_empty, open_federation, write_federation
 from maxfl.data import partition
 from maxfl.data.arrays import load_arrays
-from maxfl.data.assemble import assemble, iterate_clients, train_test_split
+from maxfl.data.assemble import assemble, iterate_clients, split_by_owner, train_test_split
 from maxfl.data.dataset import Dataset
 from maxfl.data.digits import digits
 from maxfl.data.emnist import emnist
@@ -27,14 +27,15 @@ from maxfl.data.partition import Split
 from maxfl.data.registry import Part
 from maxfl.data.sentiment140 import sentiment140, sentiment140_stand_in
 from maxfl.data.synthetic import synthetic
+from maxfl.data.tables.columns import read_dataset
+from maxfl.data.tables.files import read_table
+from maxfl.data.tables.roles import TableOptions
 from maxfl.data.text import load_text
 from maxfl.runs.configs.data import DataConfig
 from maxfl.utils.errors import InputError
 
 _LOCK = threading.Lock()
 """Sweeps ask from several threads; each federation is made once."""
-PARTITION_STREAM = 0xDA7A
-"""Keeps the partition's random numbers apart from everything else drawn with the same seed."""
 
 
 def prepare_federation(data: DataConfig, seed: int) -> Federation:
@@ -63,7 +64,7 @@ def _changed(path: Path | None) -> int | None:
 def _prepare(
     data: DataConfig, seed: int, _variable: str | None, _changed: int | None
 ) -> Federation:
-    rng = np.random.default_rng([seed, PARTITION_STREAM])
+    rng = partition.generator(seed)
     dataset = _dataset(data, rng)
     return assemble(dataset, _split(data, dataset, rng), rng, **_cutting(data))
 
@@ -78,7 +79,7 @@ def write_prepared(
     check_empty(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".drawn-") as scratch:
-        rng = np.random.default_rng([seed, PARTITION_STREAM])
+        rng = partition.generator(seed)
         dataset = _dataset(data, rng, Path(scratch))
         split = train_test_split(dataset, _split(data, dataset, rng), rng, **_cutting(data))
         samples = sum(map(len, split.train)) + sum(map(len, split.test))
@@ -91,7 +92,7 @@ def write_prepared(
 
         return write_federation(
             folder, clients(), classes=dataset.classes, unseen=data.unseen,
-            input_scaling=dataset.input_scaling, metadata=split.metadata, room=samples * each,
+            input_scaling=split.inputs.scaling, metadata=split.metadata, room=samples * each,
         )  # fmt: skip
 
 
@@ -112,6 +113,9 @@ def _dataset(data: DataConfig, rng: np.random.Generator, scratch: Path | None = 
         clients, size = data.clients + data.unseen, data.synthetic_samples
         numbers = clients, data.synthetic_alpha, data.synthetic_beta
         return synthetic(*numbers, rng, samples=size, scratch=scratch)
+    if data.source == "table" and data.file is not None:
+        table = _table(data.file, data.table_options, _changed(data.file))
+        return table if data.partition == "by-owner" else table._replace(is_test=None)
     if data.file is not None:
         return load_arrays(data.file)
     if data.path is not None:
@@ -120,6 +124,13 @@ def _dataset(data: DataConfig, rng: np.random.Generator, scratch: Path | None = 
         # A split of each owner's samples means nothing for other clients.
         return found if data.partition == "by-owner" else found._replace(is_test=None)
     return _published(data.source, data.part, data.vectors, data.dir, os.environ.get(VARIABLE))
+
+
+@lru_cache(maxsize=1)
+def _table(path: Path, options: TableOptions, _changed: int | None) -> Dataset:
+    """Read a table; the last one stays, since a sweep splits it for every seed."""
+    exact = [name for name in (options.client, options.split) if name is not None]
+    return read_dataset(read_table(path, exact), options).dataset
 
 
 @lru_cache(maxsize=1)
@@ -191,6 +202,4 @@ def _split(data: DataConfig, dataset: Dataset, rng: np.random.Generator) -> Spli
                     f"{dataset.title} does not say whose each sample is: give {where} or choose "
                     f"another data.partition"
                 )
-            split = partition.by_owner(dataset.owner, data.unseen, data.min_samples, rng)
-            called = dataset.owner_names
-            return split if called is None else split._replace(names=called[split.names])
+            return split_by_owner(dataset, data.unseen, data.min_samples, rng)

@@ -15,10 +15,10 @@ def written(folder, text, name="need.csv"):
 
 
 def test_a_csv_and_a_parquet_file(tmp_path):
-    path = written(tmp_path, "client,value,held_out\nnorth,0.5,0.6\n7,0.25,\n")
+    path = written(tmp_path, "client,value,held_out\nnorth,0.5,0.6\n007,0.25,\n")
     found = maxfl.requirement_file(path, metric="accuracy", otherwise=maxfl.solo())
     assert found.metric == "accuracy"
-    assert found.clients.names == ("north", "7")
+    assert found.clients.names == ("north", "007")
     np.testing.assert_allclose(found.clients.train, [0.5, 0.25])
     np.testing.assert_allclose(found.clients.test, [0.6, np.nan])
     table = pa.table({"client": [1, 2], "value": [3, 4]})
@@ -33,7 +33,10 @@ def test_a_csv_and_a_parquet_file(tmp_path):
     [
         ("client,loss\na,1\n", "has the columns client, loss; expected client, value"),
         ("client,value,other\na,1,2\n", "expected client, value and, if held-out"),
-        ("client,value\na,1\na,2\n", "client a has several rows"),
+        ("client,value\na,1\na,2\n", "client a has 2 rows"),
+        ("client,value\n", "requirement.file = .* no rows"),
+        ("client,value\n,1\n", "1 rows have no client"),
+        ("", "requirement.file = .*is empty"),
         ("client,value\na,much\n", "the column value is string; expected numbers"),
     ],
 )

@@ -221,7 +221,7 @@ def test_too_little_memory_is_explained():
         (maxfl.metric("accuracy", 0.4, steps=5), "opt-out"),
         (
             maxfl.per_client(
-                {k: 0.3 for k in range(0, 8, 2)}, metric="accuracy",
+                dict.fromkeys(range(0, 8, 2), 0.3), metric="accuracy",
                 otherwise=maxfl.solo(0.9, steps=5),
             ),
             "decline",

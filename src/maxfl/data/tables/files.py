@@ -1,11 +1,181 @@
-"""placeholder until merged"""
+"""Files of a table: CSV, Parquet, Arrow, and folders of Hugging Face's ``save_to_disk``."""
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
-from pyarrow import csv, parquet
+import pyarrow.parquet as pq
+from pyarrow import csv, ipc, types
+
+from maxfl.data.tables.table import Table, checked, from_arrow, listed
+from maxfl.utils.errors import InputError
+
+PACKED = (".gz", ".bz2", ".zst")
+"""What a CSV file may be packed with, by the last suffix."""
+SEPARATORS = (",", ";", "\t", "|")
+HEAD = 1 << 16
+"""Bytes at the beginning of a CSV file in which its separator is looked for."""
+HUGGING_FACE = ("state.json", "dataset_dict.json")
+"""One of them is in every folder of ``save_to_disk``: of one data set, or of several splits."""
+ARROW_FILE = b"ARROW1"
+"""How an Arrow file begins; one that does not is a stream."""
 
 
-def read_table(path: Path, where: str) -> pa.Table:
-    """Read."""
-    return csv.read_csv(path) if path.suffix == ".csv" else parquet.read_table(path)
+def is_table(path: Path) -> bool:
+    """Return whether a path is read as a table, by its name."""
+    return _suffix(path) in READERS
+
+
+def read_table(path: Path, text: Sequence[str] = (), setting: str = "data.file") -> Table:
+    """Open a table, and read what there is to read at once.
+
+    Args:
+        path: A file, known by its suffix, or a folder of Hugging Face's.
+        text: Columns that are read as text where a file leaves it open, so that 007 stays 007.
+        setting: What names the path, for messages.
+    """
+    where = f"{setting} = {path}"
+    if path.is_dir():
+        return checked(_hugging_face(path, where))
+    if not path.exists():
+        raise InputError(f"{where}: there is no such file")
+    if path.stat().st_size == 0:
+        raise InputError(f"{where} is empty: write it again")
+    if not is_table(path):
+        raise InputError(
+            f"{where} has the suffix '{_suffix(path)}'; tables end in {listed([*READERS])} (CSV "
+            f"also packed, as .csv.gz), or are folders of Hugging Face's save_to_disk"
+        )
+    with _explained(where):
+        return checked(READERS[_suffix(path)](path, where, text))
+
+
+@contextmanager
+def _explained(where: str) -> Iterator[None]:
+    """Say of what can't be read which file it is, and what to do."""
+    try:
+        yield
+    except InputError:
+        raise
+    except UnicodeDecodeError:
+        raise InputError(_not_utf8(where)) from None
+    except (pa.ArrowException, OSError, ValueError) as error:
+        words = " ".join(str(error).split())
+        if "invalid UTF8" in words:
+            raise InputError(_not_utf8(where)) from None
+        raise InputError(
+            f"{where} can't be read, or was cut off: {words.rstrip('.')}; correct it, or write it "
+            f"again"
+        ) from error
+
+
+def _not_utf8(where: str) -> str:
+    return (
+        f"{where} is not text in UTF-8: save it as such (Excel: 'CSV UTF-8'; pandas: "
+        f"encoding='utf-8')"
+    )
+
+
+def _suffix(path: Path) -> str:
+    """Return the suffix that says what a file is, without that of what it is packed with."""
+    last = path.suffix.lower()
+    return Path(path.stem).suffix.lower() if last in PACKED else last
+
+
+def _csv(path: Path, where: str, text: Sequence[str]) -> Table:
+    """Read a CSV file; the separator is the one that its first line has most of."""
+    with pa.input_stream(str(path), compression="detect") as stream:
+        head = stream.read(HEAD)
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in head:
+        raise InputError(_not_utf8(where))
+    first = head.split(b"\n", 1)[0].decode("utf-8-sig", "replace")
+    table = csv.read_csv(
+        str(path),
+        parse_options=csv.ParseOptions(delimiter=max(SEPARATORS, key=first.count)),
+        convert_options=csv.ConvertOptions(
+            column_types={name: pa.string() for name in text},
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+    if any(types.is_binary(kind) for kind in table.schema.types):
+        raise InputError(_not_utf8(where))
+    return from_arrow(table, path.name, where)
+
+
+def _parquet(path: Path, where: str, text: Sequence[str]) -> Table:  # noqa: ARG001
+    """Open a Parquet file; each column is read when it is asked for."""
+    file = pq.ParquetFile(path)
+
+    def column(name: str) -> pa.ChunkedArray:
+        with _explained(where):
+            return file.read([name]).column(name)
+
+    return Table(path.name, where, file.schema_arrow, file.metadata.num_rows, column)
+
+
+def _arrow(path: Path, where: str, text: Sequence[str]) -> Table:  # noqa: ARG001
+    """Map an Arrow file, or stream in a file, into memory."""
+    with path.open("rb") as file:
+        is_file = file.read(len(ARROW_FILE)) == ARROW_FILE
+    source = pa.memory_map(str(path))
+    table = (ipc.open_file if is_file else ipc.open_stream)(source).read_all()
+    return from_arrow(table, path.name, where)
+
+
+READERS: dict[str, Callable[[Path, str, Sequence[str]], Table]] = {
+    ".csv": _csv,
+    ".tsv": _csv,
+    ".parquet": _parquet,
+    ".arrow": _arrow,
+    ".feather": _arrow,
+}
+"""What reads a file, by its suffix."""
+
+
+def _hugging_face(path: Path, where: str) -> Table:
+    """Read a folder of ``datasets.Dataset.save_to_disk``, or of a DatasetDict with its splits.
+
+    The library reads it, which knows about versions of its format.
+    """
+    if not any((path / name).is_file() for name in HUGGING_FACE):
+        raise InputError(
+            f"{where} is a folder, but none of Hugging Face's save_to_disk ({HUGGING_FACE[0]} is "
+            f"not there): name a file, or write it again"
+        )
+    if find_spec("datasets") is None:
+        raise InputError(
+            f"{where} is a folder of Hugging Face's save_to_disk, which the package datasets "
+            f'reads: pip install "maxfl[hf]"'
+        )
+    import datasets
+
+    with _explained(where):
+        loaded = datasets.load_from_disk(str(path))
+        if not isinstance(loaded, datasets.DatasetDict):
+            return from_arrow(hugging_face_table(loaded), path.name, where)
+        return _splits(loaded, path, where)
+
+
+def _splits(loaded: Any, path: Path, where: str) -> Table:
+    """Put train and test of several splits together."""
+    if "train" not in loaded:
+        raise InputError(
+            f"{where} has the splits {listed([*loaded])}, but no 'train': save it with one"
+        )
+    found = [name for name in ("train", "test") if name in loaded]
+    whole = pa.concat_tables([hugging_face_table(loaded[name]) for name in found])
+    others = [name for name in loaded if name not in found]
+    notes = (f"the splits {listed(others)} are not read",) if others else ()
+    is_test = np.repeat([name == "test" for name in found], [len(loaded[n]) for n in found])
+    table = from_arrow(whole, path.name, where)._replace(notes=notes)
+    return table if len(found) == 1 else table._replace(is_test=is_test)
+
+
+def hugging_face_table(dataset: Any) -> pa.Table:
+    """Return the rows of Hugging Face's data set, in its order."""
+    return dataset.with_format("arrow")[:]

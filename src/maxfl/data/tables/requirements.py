@@ -1,5 +1,6 @@
 """What each client requires, from a table: a row per client."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -24,36 +25,30 @@ def requirement_file(
         metric: The metric that they are values of; by default they are losses.
         otherwise: What clients require that the file has no value for.
     """
-    where = f"requirement.file = {path}"
-    table = read_table(Path(path), where)
-    if {"client", "value"} - {*table.column_names} or {*table.column_names} - {*COLUMNS}:
+    table = read_table(Path(path), text=("client",), setting="requirement.file")
+    columns = table.schema.names
+    if {"client", "value"} - {*columns} or {*columns} - {*COLUMNS}:
         raise InputError(
-            f"{where} has the columns {', '.join(table.column_names)}; expected client, value and, "
-            f"if held-out data have another one, held_out"
+            f"{table.where} has the columns {', '.join(columns)}; expected client, value and, if "
+            f"held-out data have another one, held_out"
         )
-    names = _names(table["client"], where)
+    names = _names(table.column("client"), table.where)
     sides = [
-        dict(zip(names, _numbers(table[column], column, where), strict=True))
+        dict(zip(names, _numbers(table.column(column), column, table.where), strict=True))
         for column in COLUMNS[1:]
-        if column in table.column_names
+        if column in columns
     ]
     return per_client(*sides, metric=metric, otherwise=otherwise)
 
 
 def _names(column: pa.ChunkedArray, where: str) -> list[str]:
     """Return clients' names, each once."""
-    names = [str(name) for name in column.to_pylist()]
     if column.null_count:
         raise InputError(f"{where}: {column.null_count} rows have no client: name it, or leave out")
-    again = (
-        sorted({name for name in names if names.count(name) > 1})
-        if len(names) > len(set(names))
-        else []
-    )
-    if again:
-        raise InputError(f"{where}: client {again[0]} has several rows; expected one for each")
-    if not names:
-        raise InputError(f"{where} has no rows: expected one for each client")
+    names = [str(name) for name in column.to_pylist()]
+    name, rows = Counter(names).most_common(1)[0]
+    if rows > 1:
+        raise InputError(f"{where}: client {name} has {rows} rows; expected one for each")
     return names
 
 

@@ -12,10 +12,12 @@ from pydantic import (
     model_validator,
 )
 
+from maxfl.data.tables.roles import Encoding, Missing, TableOptions, Task
 from maxfl.data.text import compiled
 from maxfl.runs.configs.section import Section
 
 LEAF = ("leaf-femnist", "leaf-shakespeare", "leaf-reddit")
+Names = Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
 AT_PATH = (*LEAF, "text")
 """Sources that are read where `path` says, and have their clients."""
 TWEETS_OF_A_USER = 50
@@ -42,13 +44,14 @@ class DataConfig(Section):
         "leaf-shakespeare",
         "leaf-reddit",
         "text",
+        "table",
         "arrays",
         "disk",
     ] = Field(
         "fashion-mnist-12k",
         description="see `maxfl data list`; leaf-...: LEAF's JSON files, and text: your own text, "
-        "at `path`; arrays: your own `file`; disk: a `folder` of `maxfl data write`, of which a "
-        "cohort at a time is in memory",
+        "at `path`; table, arrays: your own `file`, whose suffix says which; disk: a `folder` of "
+        "`maxfl data write`, of which a cohort at a time is in memory",
     )
     dir: Path | None = Field(
         None, strict=False, description="folder to look for data sets in, before `MAXFL_DATA`"
@@ -87,8 +90,44 @@ class DataConfig(Section):
     file: Path | None = Field(
         None,
         strict=False,
-        description="for source = arrays, a .npz seen from the current folder: x [n, ...], "
-        "y [n, ...] and, if there, client [n]",
+        description="your own data, seen from the current folder. A table: .csv (also packed, as "
+        ".csv.gz), .tsv, .parquet, .arrow, .feather, or a folder of Hugging Face's save_to_disk; "
+        "arrays: a .npz of x [n, ...], y [n, ...] and, if there, client [n]",
+    )
+    client_column: str | None = Field(
+        None, description="for a table: says whose each row is; without it, `partition` decides"
+    )
+    label_column: str | Names | None = Field(
+        None,
+        description="for a table: what is predicted. Text, whole numbers, yes and no: classes; "
+        "floats: numbers; a list of columns: several numbers",
+    )
+    feature_columns: Names | None = Field(
+        None, description="for a table: the model's input; by default all other columns"
+    )
+    drop_columns: Names | None = Field(None, description="for a table: columns that are not read")
+    split_column: str | None = Field(
+        None,
+        description="for a table by-owner: says train or test; by default rows are split by "
+        "`train_fraction`",
+    )
+    task: Task | None = Field(
+        None, description="for a table: what labels are, where their type does not tell"
+    )
+    encode: Encoding | None = Field(
+        None,
+        description="for a table: how text and categories become numbers, a 0 or 1 for each value "
+        "or its number in sorted order; by default they are refused",
+    )
+    missing: Missing | None = Field(
+        None,
+        description="for a table: rows with missing values are left out, or features are filled "
+        "with their mean over the training rows of seen clients, or with 0; by default refused",
+    )
+    standardize: bool = Field(
+        True,
+        description="for a table: bring columns of numbers to mean 0 and standard deviation 1 of "
+        "the training rows of seen clients; yes and no, one-hot codes and lists stay",
     )
     folder: Path | None = Field(
         None,
@@ -104,14 +143,16 @@ class DataConfig(Section):
     ] = Field(
         "dirichlet",
         description="dirichlet-unequal uses all samples; by-owner takes the data's own clients, "
-        "and is the default of leaf-... and text",
+        "and is the default of leaf-... and text, and of a table with `client_column`",
     )
     clients: PositiveInt = Field(
         50,
         description="seen clients; by-owner: as many as the data have, but for synthetic and for "
         "text without `role_pattern`",
     )
-    unseen: NonNegativeInt = Field(50, description="unseen clients")
+    unseen: NonNegativeInt = Field(
+        50, description="unseen clients; by default 0 of a table with `client_column`"
+    )
     samples: Annotated[int, Field(ge=2)] = Field(
         100,
         description="samples per client, training and test together; not for by-owner and "
@@ -147,24 +188,50 @@ class DataConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _takes_owners(cls, given: Any) -> Any:
-        """Choose the partition of data that have their clients."""
-        owned = isinstance(given, dict) and given.get("source") in AT_PATH
-        return {"partition": "by-owner", **given} if owned else given
+        """Choose the source of a file, and the partition of data that have their clients."""
+        if not isinstance(given, dict):
+            return given
+        file = given.get("file")
+        if isinstance(file, str | Path):
+            kind = "arrays" if Path(file).suffix.lower() == ".npz" else "table"
+            given = {"source": kind, **given}
+        if given.get("source") in AT_PATH:
+            return {"partition": "by-owner", **given}
+        if given.get("source") != "table" or given.get("client_column") is None:
+            return given
+        # A table has few clients, as hospitals: none is held out unless that is asked for.
+        return {"partition": "by-owner", "unseen": 0, **given}
+
+    @property
+    def table_options(self) -> TableOptions:
+        """What to read of a table, and how."""
+        return TableOptions(
+            self.label_column or (),
+            self.client_column,
+            self.feature_columns,
+            self.drop_columns or (),
+            self.split_column if self.partition == "by-owner" else None,
+            self.task, self.encode, self.missing, self.standardize,
+        )  # fmt: skip
 
     @model_validator(mode="after")
     def _fits(self) -> "DataConfig":
         if (self.source in AT_PATH) != (self.path is not None):
             raise ValueError(
                 f"`path` and source = {' or '.join(AT_PATH)} go together: give both or neither; "
-                f'`file` is for source = "arrays" and `folder` for "disk"'
+                f'`file` is for source = "arrays" or "table" and `folder` for "disk"'
             )
-        if (self.source == "arrays") != (self.file is not None):
-            raise ValueError('`file` and source = "arrays" go together: give both or neither')
+        if (self.source in ("arrays", "table")) != (self.file is not None):
+            raise ValueError(
+                '`file` and source = "arrays" or "table" go together: give both or neither'
+            )
+        if self.source == "table":
+            self._names_columns()
         if (self.source == "disk") != (self.folder is not None):
             raise ValueError('`folder` and source = "disk" go together: give both or neither')
         if self.source == "disk":
             return self
-        owned = ("arrays", "sent140", "synthetic", *AT_PATH)
+        owned = ("arrays", "table", "sent140", "synthetic", *AT_PATH)
         if self.partition == "by-owner" and self.source not in owned:
             raise ValueError(f'partition = "by-owner" needs source = {" or ".join(owned)}')
         if self.partition != "by-owner" and self.source == "synthetic":
@@ -179,6 +246,20 @@ class DataConfig(Section):
         if self.source == "sent140-stand-in":
             self._makes_up_users()
         return self
+
+    def _names_columns(self) -> None:
+        """Refuse a table of which not enough is said, or twice."""
+        if self.label_column is None:
+            raise ValueError("a table needs `label_column`, the column to be predicted")
+        if self.partition == "by-owner" and self.client_column is None:
+            raise ValueError(
+                'partition = "by-owner" of a table needs `client_column`, which says whose each '
+                "row is"
+            )
+        if self.feature_columns is not None and self.drop_columns is not None:
+            raise ValueError(
+                "`feature_columns` and `drop_columns` say the same thing twice: give one of them"
+            )
 
     def _makes_up_users(self) -> None:
         """Refuse users other than groups of tweets with skewed labels, as large as the paper's."""

@@ -16,6 +16,10 @@ from maxfl.runs.configs.model import DEFAULT_MODEL, MODEL_CONFIGS
 from maxfl.runs.configs.run import RunConfig
 from maxfl.utils.errors import InputError, did_you_mean, shorten
 
+TABLE_SETTINGS = (
+    "client_column", "label_column", "feature_columns", "drop_columns", "split_column", "task",
+    "encode", "missing", "standardize",
+)  # fmt: skip
 LITERAL = re.compile("'([^']*)'")
 
 
@@ -207,7 +211,11 @@ def _data_checks(data: DataConfig) -> list[tuple[str, str, bool, str]]:
     owned_sizes = partition in ("by-owner", "dirichlet-unequal")
     drawn = source == "synthetic" or (source == "text" and data.role_pattern is None)
     images = source == "fashion-mnist" or source.startswith("emnist")
+    no_table, by_split = source != "table", by_owner and data.split_column is not None
     return [
+        *(("data", key, no_table, "the data are no table") for key in TABLE_SETTINGS),
+        ("data", "split_column", not no_table and not by_owner, "clients are not the table's own"),
+        ("data", "train_fraction", by_split, "data.split_column says what is for training"),
         ("data", "clients", by_owner and not drawn, "the data have their clients"),
         ("data", "samples", owned_sizes, "sizes come with the partition"),
         ("data", "min_samples", not owned_sizes, "all clients have data.samples"),
