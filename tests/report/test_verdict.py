@@ -27,7 +27,9 @@ def test_a_verdict_only_where_one_can_be_given(tmp_path):
 
     ahead = first_words(*both_seeds(0.6))
     assert ahead.startswith("MaxFL is ahead of FedAvg. Share of clients whose requirement is met:")
-    assert re.search(r"first two: \+\d+ points \(95 % interval \+\d+ to \+\d+; McNemar's p <", ahead)
+    assert re.search(
+        r"first two: \+\d+ points \(95 % interval \+\d+ to \+\d+; McNemar's p <", ahead
+    )
     assert "2 seeds tell little" in ahead
     one = first_words(("fedavg", 0, 0, "x"), ("maxfl", 0.6, 0, "x"))
     assert one.startswith("One seed allows no comparison")

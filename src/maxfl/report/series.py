@@ -110,7 +110,7 @@ def final_appeal(series: Mapping[Key, Series], case: str, method: str) -> float:
 
 
 def drawn_methods(source: Source, series: Mapping[Key, Series], case: str) -> list[str]:
-    """Return the methods of a case that are drawn: all, or those of the highest GM-Appeal; in order."""
+    """Return the methods of a case that are drawn, in order: all, or the highest by GM-Appeal."""
     methods = source.methods(case)
     if len(methods) <= MOST_LINES:
         return methods

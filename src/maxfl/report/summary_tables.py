@@ -65,9 +65,9 @@ def clients_table(traces: Mapping[TraceKey, Trace], metric: MetricInfo) -> Table
                 *client_cells(trace, k, float(gap[k]), metric),
             ))  # fmt: skip
     headings = (
-        "data", "method", "model", "seed", "client", "group", "training samples", "flipped", "requirement",
-        "held-out loss", "gap", measure_of(metric).heading, measure_of(metric, "solo").heading,
-        "satisfied", "willing", "sampled", "participated",
+        "data", "method", "model", "seed", "client", "group", "training samples", "flipped",
+        "requirement", "held-out loss", "gap", measure_of(metric).heading,
+        measure_of(metric, "solo").heading, "satisfied", "willing", "sampled", "participated",
     )  # fmt: skip
     return narrow(Table("clients", "Every client in the end", headings, rows))
 

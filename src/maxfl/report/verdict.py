@@ -61,7 +61,9 @@ def _verdict(found: Standing, names: dict[str, str], seeds: int) -> str:
     first, second = (names[method] for method, _ in found.ranked[:2])
     ahead = found.lead is not None and found.lead.word == AHEAD
     verb = "are" if first.endswith("models") else "is"
-    words = f"{first} {verb} ahead of {second}" if ahead else f"{first} and {second} are not told apart"
+    words = (
+        f"{first} {verb} ahead of {second}" if ahead else f"{first} and {second} are not told apart"
+    )
     little = few_seeds(len(found.seeds))
     return f"{words}. {listed}{_evidence(found)}{f'. {little}' if little else ''}"
 

@@ -73,7 +73,8 @@ def test_what_has_no_interval():
     assert isnan(bootstrap([np.zeros(0), np.ones(2)]).mean)
     mean, low, high = bootstrap([np.array([0.1])])
     assert mean == 0.1
-    assert isnan(low) and isnan(high)
+    assert isnan(low)
+    assert isnan(high)
 
 
 def test_the_same_results_have_the_same_interval():

@@ -13,10 +13,10 @@ resample draws as many seeds as there are, with replacement, and then clients:
 
 The interval is the percentile interval, expanded for few units: with n of them, percentiles alone
 are too narrow by the factor √((n − 1)/n) z/t, so the tails are Φ(−√(n/(n − 1)) t) instead of 2.5 %
-(Hesterberg, "What Teachers Should Know About the Bootstrap", The American Statistician 69(4), 2015).
-No resample leaves the range of the seeds, so below five seeds an interval is too narrow all the same.
-Resampling both levels counts the variance within seeds twice (Davison & Hinkley), which errs to the
-careful side.
+(Hesterberg, "What Teachers Should Know About the Bootstrap", American Statistician 69(4), 2015).
+Hardly a resample leaves the range of the seeds, so below five of them the interval is too narrow
+all the same. Resampling both levels counts the variance within seeds twice (Davison & Hinkley),
+which errs to the careful side.
 """
 
 from collections.abc import Iterator, Sequence

@@ -29,14 +29,19 @@ class Results(NamedTuple):
     traces: Traces
 
 
-def read_traces(source: Source, series: Mapping[Key, Series]) -> dict[TraceKey, Trace]:
-    """Read the single clients of all drawn methods, with the model that they would use."""
+def read_traces(
+    source: Source, series: Mapping[Key, Series], metric: str | None = None
+) -> dict[TraceKey, Trace]:
+    """Read the single clients of all drawn methods, with the model that they would use.
+
+    ``metric`` is the column of a metric, by default that of the model's first.
+    """
     found = {}
     for case in source.cases:
         for method in drawn_methods(source, series, case):
             model = used_model(series, case, method)
             for configuration in source.of(case, method):
-                trace = read_trace(configuration, model)
+                trace = read_trace(configuration, model, metric)
                 if trace is not None:
                     found[case, method, configuration.seed] = trace
     return found
@@ -67,9 +72,12 @@ class Difference(NamedTuple):
 
     @property
     def word(self) -> str:
-        """Where A stands: ahead, behind, or not told apart; "" where nothing can be said."""
+        """Where A stands: ahead, behind, or not told apart; "" where nothing can be said.
+
+        One seed tells of two models and not of two methods, so nothing is said of these.
+        """
         _, low, high = self.interval
-        if not np.isfinite([low, high]).all():
+        if len(self.a) < 2 or not np.isfinite([low, high]).all():
             return ""
         up, down = (AHEAD, BEHIND) if self.higher_is_better else (BEHIND, AHEAD)
         return up if low > 0 else down if high < 0 else NOT_TOLD_APART
@@ -185,7 +193,7 @@ def few_seeds(seeds: int) -> str:
             f"order round; {how}"
         )
     return (
-        f"{seeds} seeds tell little: methods that do equally well come out in the same order in all "
-        f"of them in 1 of {2 ** (seeds - 1)} cases, and an interval over so few seeds is too "
+        f"{seeds} seeds tell little: methods that do equally well come out in the same order in "
+        f"all of them in 1 of {2 ** (seeds - 1)} cases, and an interval over so few seeds is too "
         f"narrow; {how}"
     )

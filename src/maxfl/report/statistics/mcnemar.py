@@ -2,12 +2,13 @@
 
 Of the clients that only one of two methods satisfies, b by A and c by B, half would be of each if
 the methods did equally well: p = min(1, 2 P[X ≤ min(b, c)]), X binomial with b + c trials of 1/2
-(McNemar, Psychometrika 12, 1947; exact form: Agresti, "Categorical Data Analysis", 2013, sec. 11.1).
+(McNemar, Psychometrika 12, 1947; exact: Agresti, "Categorical Data Analysis", 2013, sec. 11.1).
 
 The test takes clients as independent, given the models, so every client may count once. Seeds with
-clients of their own are pooled. Where the same clients are in several seeds, a client counts for the
-method that satisfies it in more of them than the other, and not at all if both do so equally often:
-a sign test over clients, which for one seed is McNemar's.
+clients of their own are pooled. Where the same clients are in several seeds, a client counts for
+the method that satisfies it in more of them than the other, and not at all if both do so equally
+often: a sign test over clients, which for one seed is McNemar's. It tells of the models
+that were trained; whether other seeds would give such models too, intervals tell (``bootstrap``).
 """
 
 from collections.abc import Sequence
