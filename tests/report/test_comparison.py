@@ -3,31 +3,38 @@
 import numpy as np
 import pytest
 
-from maxfl.report.comparison import comparison_table, pairs, standing
+from maxfl.report.comparison import comparison_table, standing
 from maxfl.report.measures import APPEAL, measure_of
 from maxfl.report.series import Key, Series, all_series, value_range
 from maxfl.report.source import read
-from maxfl.report.traces import read_trace
+from maxfl.report.statistics.bootstrap import bootstrap
+from maxfl.report.statistics.compare import Results, read_traces
+from maxfl.report.statistics.pairing import pairs
 from support.made_runs import REGRESSION, make_history, settings_of, write_run
 
 
-def test_comparisons_are_paired_by_seed(folders):
+def results_of(folders):
     source = read(folders)
     series = all_series(source)
-    traces = {("", c.method, c.seed): read_trace(c) for c in source.configurations}
-    (pair,) = pairs(source, series)
+    return Results(source, series, read_traces(source, series))
+
+
+def test_comparisons_are_paired_by_seed(folders):
+    results = results_of(folders)
+    (pair,) = pairs(results.source, results.series)
     assert (pair.first, pair.second, pair.seeds) == ("MaxFL", "FedAvg", [0, 1])
-    table = comparison_table(source, series, [pair], traces)
+    table = comparison_table(results, [pair])
     (row,) = [r for r in table.rows if r[2] == "seen"]
-    only, difference = [], []
+    only, differences, traces = [], [], results.traces
     for seed in (0, 1):
         a, b = traces["", "MaxFL", seed], traces["", "FedAvg", seed]
         satisfied = [np.array([t.satisfied[-1, k] for k in range(10)]) for t in (a, b)]
         only.append(sum(satisfied[0] & ~satisfied[1]))
-        difference.append(satisfied[0].mean() - satisfied[1].mean())
-    assert row[4].mean == pytest.approx(np.mean(difference))
-    assert row[4].std == pytest.approx(np.std(difference, ddof=1), abs=1e-6)
-    assert row[6].mean == pytest.approx(np.mean(only))
+        differences.append(satisfied[0].astype(float) - satisfied[1])
+    assert row[4].mean == pytest.approx(np.mean(differences))
+    assert row[4][:3] == bootstrap(differences)
+    assert row[7].mean == pytest.approx(np.mean(only))
+    assert "come out in the same order in all of them in 1 of 2 cases" in table.notes[-1]
 
 
 def test_runs_on_other_clients_are_not_paired(tmp_path):
@@ -40,23 +47,24 @@ def test_runs_on_other_clients_are_not_paired(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("fedavg", "maxfl", "first", "ahead"),
+    ("fedavg", "maxfl", "first", "word"),
     [
-        ([0.4, 0.6], [0.5, 0.7], "MaxFL", True),  # a lead of 0.1 ± 0
-        ([0.1, 0.9], [0.5, 0.7], "MaxFL", False),  # 0.1 ± 0.42
-        ([0.5, 0.5], [0.5, 0.5], "FedAvg", False),
-        ([0.9, 0.8], [0.1, np.nan], "FedAvg", True),  # a diverged run satisfies nobody
+        ([0.4, 0.6], [0.5, 0.7], "MaxFL", "ahead"),  # 0.1 in both
+        ([0.1, 0.9], [0.5, 0.7], "MaxFL", "not told apart"),
+        ([0.5, 0.5], [0.5, 0.5], "FedAvg", "not told apart"),
+        ([0.9, 0.8], [0.1, np.nan], "FedAvg", "ahead"),  # a diverged run satisfies nobody
     ],
 )
-def test_a_lead_counts_if_it_exceeds_its_standard_deviation(folders, fedavg, maxfl, first, ahead):
+def test_a_lead_counts_if_its_interval_lies_above_zero(folders, fedavg, maxfl, first, word):
     series = {
         Key("", method, "seen", "global", "gm_appeal"): Series(
             np.arange(2), np.array([[0.0, value] for value in values])
         )
         for method, values in (("FedAvg", fedavg), ("MaxFL", maxfl))
     }
-    found = standing(read(folders), series, "")
-    assert (found.ranked[0][0], found.ahead, found.seeds) == (first, ahead, [0, 1])
+    found = standing(Results(read(folders), series, {}), "")  # means alone
+    assert (found.ranked[0][0], found.lead.word, found.seeds) == (first, word, [0, 1])
+    assert (found.lead.resampled, found.satisfied) == ("seeds", None)
 
 
 def test_byzantine_clients_count_on_neither_side(tmp_path):
@@ -66,11 +74,48 @@ def test_byzantine_clients_count_on_neither_side(tmp_path):
         )
         for name, byzantine in (("fedavg", ()), ("maxfl", (2, 5)))
     ]
-    source = read(runs)
-    series = all_series(source)
-    traces = {("", c.method, 0): read_trace(c) for c in source.configurations}
-    (row,) = comparison_table(source, series, pairs(source, series), traces).rows
-    assert [cell.mean for cell in row[4:]] == [0, 0, 0, 0]  # the same losses
+    results = results_of(runs)
+    (row,) = comparison_table(results, pairs(results.source, results.series)).rows
+    assert [row[i].mean for i in (4, 5, 7, 8)] == [0, 0, 0, 0]  # the same losses
+    assert (row[6], row[9].value) == ("not told apart", 1.0)
+
+
+def test_personal_models_are_what_is_compared(tmp_path):
+    runs = [
+        write_run(
+            tmp_path / name, make_history(10, 3, drift=0.1, personal=personal), settings_of(name)
+        )
+        for name, personal in (("maxfl", None), ("ditto", 1.0))
+    ]
+    results = results_of(runs)
+    trace = results.traces["", "Ditto", 0]
+    assert trace.model == "personal"
+    assert np.allclose(trace.test_loss, results.traces["", "MaxFL", 0].test_loss - 1, atol=1e-5)
+    table = comparison_table(results, pairs(results.source, results.series))
+    assert table.rows[0][:2] == ("Ditto (personal models)", "MaxFL")
+    assert table.rows[0][4].mean > 0
+    assert any("personal models are compared by these" in note for note in table.notes)
+    found = standing(results, "")
+    assert found.ranked[0][0] == "Ditto"
+    assert found.ranked[0][1] == pytest.approx(trace.satisfied[-1].mean())
+
+
+def test_other_demands_are_not_subtracted(tmp_path):
+    runs = []
+    for name, factor in (("fedavg", 1.0), ("maxfl", 1.5)):
+        history = make_history(10, 3, drift=0.4)
+        history = history._replace(thresholds=type(history.thresholds)(
+            *(factor * t for t in history.thresholds)))  # fmt: skip
+        settings = {**settings_of(name), "requirement": {"multiple": factor}}
+        runs.append(write_run(tmp_path / name, history, settings))
+    results = results_of(runs)
+    table = comparison_table(results, pairs(results.source, results.series))
+    (row,) = table.rows
+    assert np.isnan([row[4].mean, row[9].value]).all()
+    assert np.isfinite(row[5].mean)  # the metric needs no requirement
+    assert row[6] == "n/a"
+    (said,) = [note for note in table.notes if "do not require the same" in note]
+    assert "(requirement.multiple differs)" in said
 
 
 def test_a_diverged_curve_does_not_flatten_the_others():

@@ -4,6 +4,7 @@ import csv
 import re
 import shutil
 import subprocess
+from html import unescape
 
 import numpy as np
 import pytest
@@ -31,12 +32,14 @@ def test_tables_agree_with_the_page_to_the_printed_digit(report):
             in_csv = [[cell for cell in row if cell] for row in list(csv.reader(file))[1:]]
         table = page[page.index(f'id="table-{name}"') :].split("</table>")[0]
         in_page = [
-            [re.sub("<.*?>", "", cell) for cell in re.findall("<td.*?>(.*?)</td>", row)]
+            [unescape(re.sub("<.*?>", "", cell)) for cell in re.findall("<td.*?>(.*?)</td>", row)]
             for row in re.findall("<tr>(.*?)</tr>", table.split("<tbody>")[1])
         ]
         assert rows
         assert in_page == rows
-        assert in_csv == [[c for cell in row for c in cell.split(" ± ")] for row in rows]
+        assert in_csv == [
+            [c for cell in row for c in re.split(r" ± | \(| to |\)", cell) if c] for row in rows
+        ]
 
 
 def test_every_figure_comes_in_three_forms(report):

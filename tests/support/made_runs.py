@@ -8,7 +8,7 @@ import pyarrow as pa
 from maxfl.core.metrics import ACCURACY, MetricInfo
 from maxfl.core.requirement import Solo, Thresholds
 from maxfl.engine.history import History
-from maxfl.engine.state import CohortRecord, Evaluation
+from maxfl.engine.state import CohortRecord, Evaluation, Personal
 from maxfl.runs import tables
 from maxfl.runs.progress import ProgressFile
 from maxfl.utils.files import write_json, write_whole
@@ -20,9 +20,13 @@ REGRESSION = (MetricInfo("mae", higher_is_better=False), MetricInfo("rmse", high
 
 
 def make_history(
-    clients, rounds, cohort=4, unseen=0, drift=0.0, seed=0, byzantine=(), metrics=(ACCURACY,)
-):
-    """A history of one configuration; losses wander, ``drift`` pulls them down."""
+    clients, rounds, cohort=4, unseen=0, drift=0.0, seed=0, byzantine=(), metrics=(ACCURACY,),
+    personal=None,
+):  # fmt: skip
+    """A history of one configuration; losses wander, ``drift`` pulls them down.
+
+    With ``personal``, clients have personal models whose losses are that much lower.
+    """
     rng = np.random.default_rng(seed)
     shape = (1, rounds + 1, clients)
     steps = rng.normal(-drift, 0.05, shape).cumsum(1)
@@ -39,7 +43,7 @@ def make_history(
             test_metrics=tuple(_metric(info, loss) for info in metrics),
             willing=loss < threshold[:, None],
             weight=np.full(shape, 0.25, np.float32),
-            personal=(),
+            personal=() if personal is None else _personal(loss - np.float32(personal), metrics),
         ),
         cohorts=CohortRecord(sampled, present, present, np.full(sampled.shape, 0.25, np.float32)),
         solo=Solo(threshold, threshold, tuple(_metric(info, threshold) for info in metrics)),
@@ -48,6 +52,10 @@ def make_history(
         params=(),
         metric_infos=metrics,
     )
+
+
+def _personal(loss, metrics):
+    return Personal(loss, loss + 0.1, tuple(_metric(info, np.abs(loss)) for info in metrics))
 
 
 def _metric(info, loss):

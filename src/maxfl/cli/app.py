@@ -26,6 +26,9 @@ COMMANDS = {
     "report": Subcommand(
         "maxfl.cli.report", "Make tables, figures, model cards and one page to look at."
     ),
+    "compare": Subcommand(
+        "maxfl.cli.compare", "Compare two methods seed by seed and client by client."
+    ),
     "check": Subcommand(
         "maxfl.cli.check", "Tell whether results, or a federation on disk, are whole."
     ),

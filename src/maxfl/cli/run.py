@@ -200,7 +200,7 @@ def sweep_command(
             )
         seeds = len({config.seed for config in grid.configs})
         spread = f", mean ± std over {seeds} seeds" if seeds > 1 else ""
-        _show(folder, f"{len(grid.configs)} configurations{spread}")
+        _show(folder, f"{len(grid.configs)} configurations{spread}", is_sweep=True)
 
 
 class _Peers(NamedTuple):
@@ -263,7 +263,8 @@ def _end_at_once(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _show(folder: Path, title: str) -> None:
+def _show(folder: Path, title: str, *, is_sweep: bool = False) -> None:
+    from maxfl.cli.compare import show_standing
     from maxfl.distributed.processes import is_leader
     from maxfl.utils.files import read_json
     from maxfl.utils.integrity import explain_damage
@@ -271,4 +272,6 @@ def _show(folder: Path, title: str) -> None:
     if is_leader():
         with explain_damage(str(folder / SUMMARY)):
             show_summary(read_json(folder / SUMMARY)["configurations"], title)
+            if is_sweep:
+                show_standing(folder)
         console.print(f"Results: {folder}", soft_wrap=True)

@@ -257,7 +257,7 @@ def _groups(entries: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]
     present = [g for g in ("seen", "unseen") if entries[0][g] is not None]
     groups = {group: [e[group] for e in entries] for group in present}
     if all(entry["personal"] is not None for entry in entries):
-        groups |= {f"{g}, personal": [e["personal"][g] for e in entries] for g in present}
+        groups |= {f"{g}, personal models": [e["personal"][g] for e in entries] for g in present}
     return groups
 
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from maxfl.core import appeal
 from maxfl.core.metrics import MetricInfo
 from maxfl.report.measures import APPEAL, capitalised, direction, measure_of
-from maxfl.report.series import Key, Series, value_range
+from maxfl.report.series import Key, Series, shown_name, used_model, value_range
 from maxfl.report.style import COLOURS, STYLE, line_style
 from maxfl.report.traces import Trace
 
@@ -50,7 +50,8 @@ def draw_curves(
     """Draw GM-Appeal and the first metric over rounds: means ± std, and every seed.
 
     ``start_round`` is the round after which clients may leave. Single seeds are thin lines, since a
-    mean can hide two fates.
+    mean can hide two fates. A method with personal models is drawn by these, and its global model
+    by a thin line.
     """
     groups = [g for g in ("seen", "unseen")
               if any((k.case, k.clients) == (case, g) for k in series)]  # fmt: skip
@@ -62,14 +63,23 @@ def draw_curves(
         axes = figure.subplots(2, len(groups), sharex=True, sharey="row", squeeze=False)
         for row, (measure, label) in enumerate(rows):
             scale = 100.0 if measure.percent else 1.0
-            chosen = (Key(case, m, g, "global", measure.key) for g in groups for m in methods)
+            models = ("personal", "global")
+            chosen = (
+                Key(case, m, g, w, measure.key) for g in groups for m in methods for w in models
+            )
             limits = value_range(measure, [series[key] for key in chosen if key in series])
             for column, group in enumerate(groups):
                 axis = axes[row, column]
                 for i, method in enumerate(methods):
-                    values = series.get(Key(case, method, group, "global", measure.key))
+                    used = used_model(series, case, method)
+                    values = series.get(Key(case, method, group, used, measure.key))
                     if values is not None:
-                        _band(axis, values, scale, method, i)
+                        _band(axis, values, scale, shown_name(series, case, method), i)
+                    other = series.get(Key(case, method, group, "global", measure.key))
+                    if used != "global" and other is not None:
+                        mean = other.values.mean(0) * scale
+                        name = f"{method}, global model"
+                        axis.plot(other.rounds, mean, **line_style(i), lw=0.9, label=name)
                 axis.set_title(f"{group} clients", loc="left", fontsize=10)
                 if column == 0:
                     axis.set_ylabel(label)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from maxfl.core.metrics import ACCURACY, MetricInfo
-from maxfl.report.table import Statistic
+from maxfl.report.table import Estimate, Statistic
 
 
 class Measure(NamedTuple):
@@ -34,6 +34,10 @@ class Measure(NamedTuple):
     ) -> Statistic:
         """Return mean and standard deviation, with the digits that all tables print."""
         return Statistic.of(values, self.digits, self.percent, signed)
+
+    def estimate(self, interval: Sequence[float]) -> Estimate:
+        """Return a difference with its interval, with the digits that all tables print."""
+        return Estimate.of(interval, self.digits, self.percent)
 
     def printed(self, value: float | None) -> str:
         """Write one value, with its unit."""

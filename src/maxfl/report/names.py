@@ -32,6 +32,11 @@ def method_name(settings: Mapping[str, Any]) -> str:
     return METHODS.get(name, name)
 
 
+def model_name(method: str, model: str) -> str:
+    """Name a method with the model that its clients use, where that is not the global one."""
+    return f"{method} (personal models)" if model == "personal" else method
+
+
 def label_of(settings: Mapping[str, Any], differing: Sequence[str]) -> str:
     """Name the method and those of its settings that differ from the others'."""
     others = [

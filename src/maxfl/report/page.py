@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from maxfl.core.metrics import MetricInfo
-from maxfl.report.comparison import Pair
 from maxfl.report.configurations import WEIGHTED, Configuration, start_round, temperature
 from maxfl.report.figures import STATE_NAMES, STATES, client_order
 from maxfl.report.measures import (
@@ -25,12 +24,21 @@ from maxfl.report.measures import (
 from maxfl.report.model_card import Section, card_title, sections
 from maxfl.report.names import NAME
 from maxfl.report.page_data import PageTraces, choose
-from maxfl.report.series import MOST_LINES, Key, Series, drawn_methods, value_range
+from maxfl.report.series import (
+    MOST_LINES,
+    Key,
+    Series,
+    drawn_methods,
+    shown_name,
+    used_model,
+    value_range,
+)
 from maxfl.report.source import Source
+from maxfl.report.statistics.compare import Results
+from maxfl.report.statistics.pairing import Pair
 from maxfl.report.style import COLOURS
 from maxfl.report.table import Statistic, Table, to_html
-from maxfl.report.traces import Trace, TraceKey, read_partition
-from maxfl.report.verdict import verdicts
+from maxfl.report.traces import Trace, TraceKey, read_partition, read_trace
 from maxfl.utils.paths import SUMMARY
 
 SCRIPTS = ("base.js", "curves.js", "clients.js", "tables.js", "start.js")
@@ -40,20 +48,17 @@ Traces = Mapping[TraceKey, Trace]
 
 
 def page(
-    source: Source,
-    series: Mapping[Key, Series],
-    tables: Sequence[Table],
-    compared: Sequence[Pair],
-    traces: Traces,
+    results: Results, verdicts: Sequence[str], tables: Sequence[Table], compared: Sequence[Pair]
 ) -> str:
     """Write the page's HTML; the first table is the summary, a second one compares methods."""
+    source, series, traces = results
     packed, metric = choose(traces), source.metric
     data = {
         "metric": _metric(metric),
         "colours": COLOURS,
         "states": STATES,
         "stateNames": STATE_NAMES,
-        "cases": [_case(source, series, compared, traces, packed, case) for case in source.cases],
+        "cases": [_case(results, compared, packed, case) for case in source.cases],
     }
     notes = [
         *_first(source.warnings),
@@ -65,7 +70,7 @@ def page(
         "title": html.escape(_title(source)),
         "style": _resource("page.css"),
         "script": "".join(map(_resource, SCRIPTS)),
-        "verdict": "".join(f"<p>{html.escape(v)}</p>" for v in verdicts(source, series)),
+        "verdict": "".join(f"<p>{html.escape(v)}</p>" for v in verdicts),
         "notes": "".join(f"<li>{html.escape(note)}</li>" for note in notes),
         "metric": html.escape(f"{capitalised(measure_of(metric).words)}{direction(metric)}"),
         "tables": to_html(tables[0]),
@@ -111,20 +116,21 @@ def _left_out(source: Source, series: Mapping[Key, Series]) -> list[str]:
 
 
 def _case(
-    source: Source,
-    series: Mapping[Key, Series],
-    compared: Sequence[Pair],
-    traces: Traces,
-    packed: PageTraces,
-    case: str,
+    results: Results, compared: Sequence[Pair], packed: PageTraces, case: str
 ) -> dict[str, Any]:
+    source, series, traces = results
     methods = drawn_methods(source, series, case)
     first = source.of(case, methods[0])[0]
     return {
         "name": case,
         "data": first.data,
         "methods": [
-            {"name": m, "weighted": source.of(case, m)[0].settings.get(NAME) in WEIGHTED}
+            {
+                "name": shown_name(series, case, m),
+                "short": m,
+                "model": used_model(series, case, m),
+                "weighted": source.of(case, m)[0].settings.get(NAME) in WEIGHTED,
+            }
             for m in methods
         ],
         "curves": _curves(series, case, methods, (APPEAL, measure_of(source.metric), WILLING)),
@@ -151,11 +157,21 @@ def _curves(
 ) -> list[dict[str, Any]]:
     found = []
     for clients, measure in product(("seen", "unseen"), measures):
-        keys = [Key(case, method, clients, "global", measure.key) for method in methods]
-        curves = {i: series[key] for i, key in enumerate(keys) if key in series}
+        # Personal models first: a method is shown by what its clients would use.
+        keys = {
+            (i, model): Key(case, method, clients, model, measure.key)
+            for model in ("personal", "global")
+            for i, method in enumerate(methods)
+        }
+        curves = {line: series[key] for line, key in keys.items() if key in series}
         lines = [
-            {"method": i, "rounds": curve.rounds.tolist(), "values": _numbers(curve.values)}
-            for i, curve in curves.items()
+            {
+                "method": i,
+                "model": model,
+                "rounds": curve.rounds.tolist(),
+                "values": _numbers(curve.values),
+            }
+            for (i, model), curve in curves.items()
         ]
         if lines:
             limits = value_range(measure, list(curves.values()))
@@ -215,6 +231,8 @@ def _cards(source: Source, series: Mapping[Key, Series], traces: Traces) -> str:
         for method in drawn_methods(source, series, case):
             first = source.of(case, method)[0]
             trace = traces.get((case, method, first.seed))
+            if trace is not None and trace.model != "global":  # a card is of the global model
+                trace = read_trace(first)
             title = html.escape(card_title(first))
             body = "".join(_section(part) for part in sections(first, trace))
             texts.append(f"<details><summary>{title}</summary>{body}</details>")

@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from maxfl.report.measures import Measure, summary_measures
+from maxfl.report.measures import APPEAL, Measure, summary_measures
+from maxfl.report.names import model_name
 from maxfl.report.source import Source
 from maxfl.report.style import COLOURS
 
@@ -39,9 +40,9 @@ class Key(NamedTuple):
     metric: str
 
 
-def all_series(source: Source) -> dict[Key, Series]:
-    """Lay out every metric of the summary over rounds."""
-    names = [measure.key for measure in summary_measures(source.metric)]
+def all_series(source: Source, measures: Sequence[Measure] = ()) -> dict[Key, Series]:
+    """Lay out every metric of the summary over rounds, and more if they are named."""
+    names = [measure.key for measure in (*summary_measures(source.metric), *measures)]
     chosen = source.metrics.filter(pc.field("metric").isin(names))
     order = [(k, "ascending") for k in ("case", "method", "clients", "model", "metric", "seed",
                                         "round")]  # fmt: skip
@@ -83,16 +84,35 @@ def _reach(ends: Sequence[float]) -> float:
     return 1.05 * min(max(beyond), REACH * min(beyond)) if beyond else 0.0
 
 
+def used_model(series: Mapping[Key, Series], case: str, method: str) -> str:
+    """Return the model that clients would use: their personal one where the method makes them."""
+    key = Key(case, method, "seen", "personal", APPEAL.key)
+    return key.model if key in series else "global"
+
+
+def shown_name(series: Mapping[Key, Series], case: str, method: str) -> str:
+    """Return what a method is called beside figures of the model that its clients would use."""
+    return model_name(method, used_model(series, case, method))
+
+
+def used_series(
+    series: Mapping[Key, Series], case: str, method: str, clients: str, measure: Measure
+) -> Series | None:
+    """Return a measure of the model that clients would use; None if it is not known."""
+    model = used_model(series, case, method)
+    return series.get(Key(case, method, clients, model, measure.key))
+
+
 def final_appeal(series: Mapping[Key, Series], case: str, method: str) -> float:
     """Return the final GM-Appeal of seen clients, mean over seeds; -1 if it is not known."""
-    appeal = series.get(Key(case, method, "seen", "global", "gm_appeal"))
+    appeal = used_series(series, case, method, "seen", APPEAL)
     return -1.0 if appeal is None else float(np.nan_to_num(appeal.values[:, -1]).mean())
 
 
 def drawn_methods(source: Source, series: Mapping[Key, Series], case: str) -> list[str]:
-    """Return the methods of a case that are drawn: all, or the best by GM-Appeal; in order."""
+    """Return the methods of a case that are drawn, in order: all, or the highest by GM-Appeal."""
     methods = source.methods(case)
     if len(methods) <= MOST_LINES:
         return methods
-    best = sorted(methods, key=lambda m: -final_appeal(series, case, m))[:MOST_LINES]
-    return [method for method in methods if method in best]
+    highest = sorted(methods, key=lambda m: -final_appeal(series, case, m))[:MOST_LINES]
+    return [method for method in methods if method in highest]

@@ -14,9 +14,10 @@ def _reading(metric: MetricInfo) -> str:
     """Say how the columns are to be read."""
     preferred = capitalised(measure_of(metric, "preferred").words) + direction(metric)
     return (
-        "GM-Appeal: share of clients whose held-out loss with the global model is below what they "
+        "GM-Appeal: share of clients whose held-out loss with the model is below what they "
         f"require, by default that of a model trained alone. {preferred}: if clients so "
-        "satisfied use the global model and the others their own. ± is the sample standard "
+        "satisfied use that model and the others the one trained alone. Where there are personal "
+        "models, clients would use these. ± is the sample standard "
         "deviation over seeds."
     )
 
@@ -33,7 +34,7 @@ def summary_table(source: Source, series: Mapping[Key, Series]) -> Table:
                 measure.statistic([] if measured is None else measured.values[:, -1])
                 for measure, measured in zip(measures, found, strict=True)
             ]
-            group = clients if model == "global" else f"{clients}, personal"
+            group = clients if model == "global" else f"{clients}, personal models"
             rows.append((case, method, group, seeds, *statistics))
     headings = ("data", "method", "clients", "seeds", *(measure.heading for measure in measures))
     return narrow(Table("summary", "Final models", headings, rows, (_reading(source.metric),)))
@@ -58,14 +59,15 @@ def clients_table(traces: Mapping[TraceKey, Trace], metric: MetricInfo) -> Table
         gap = trace.held_out_gap[-1]
         for k in range(len(trace.seen)):
             rows.append((
-                case, method, seed, str(trace.name[k]), "seen" if trace.seen[k] else "unseen",
+                case, method, trace.model, seed, str(trace.name[k]),
+                "seen" if trace.seen[k] else "unseen",
                 int(trace.train_samples[k]), "yes" if trace.flipped[k] else "no",
                 *client_cells(trace, k, float(gap[k]), metric),
             ))  # fmt: skip
     headings = (
-        "data", "method", "seed", "client", "group", "training samples", "flipped", "requirement",
-        "held-out loss", "gap", measure_of(metric).heading, measure_of(metric, "solo").heading,
-        "satisfied", "willing", "sampled", "participated",
+        "data", "method", "model", "seed", "client", "group", "training samples", "flipped",
+        "requirement", "held-out loss", "gap", measure_of(metric).heading,
+        measure_of(metric, "solo").heading, "satisfied", "willing", "sampled", "participated",
     )  # fmt: skip
     return narrow(Table("clients", "Every client in the end", headings, rows))
 

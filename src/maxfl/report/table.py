@@ -52,10 +52,85 @@ class Statistic(NamedTuple):
         """Mean and standard deviation as text; the latter empty for a single seed."""
         if not np.isfinite(self.mean):
             return "n/a", ""
-        mean = f"{self.mean:{'+' if self.signed else ''}.{self.digits}f}"
-        if float(mean) == 0:  # no minus before a zero
-            mean = mean.replace("-", "+" if self.signed else "")
+        mean = _number(self.mean, self.digits, self.signed)
         return mean, "" if self.std is None else f"{self.std:.{self.digits}f}"
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What columns of a file hold."""
+        return self.printed
+
+    @property
+    def aside(self) -> str:
+        """What stands beside the mean."""
+        return f"± {self.printed[1]}" if self.printed[1] else ""
+
+
+class Estimate(NamedTuple):
+    """A difference with its interval.
+
+    Attributes:
+        mean: NaN if there is none.
+        low: Lower end; NaN without an interval.
+        high: Upper end.
+        digits: Printed after the point.
+    """
+
+    mean: float
+    low: float
+    high: float
+    digits: int
+
+    @classmethod
+    def of(cls, interval: Sequence[float], digits: int | None, percent: bool = False) -> "Estimate":
+        """Take mean, low and high; without ``digits``, the largest gets three significant ones."""
+        mean, low, high = (v * (100 if percent else 1) for v in interval)
+        if digits is None:
+            finite = [abs(v) for v in (mean, low, high) if np.isfinite(v)]
+            digits = _significant(max(finite, default=0.0))
+        return cls(mean, low, high, digits)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What columns of a file hold."""
+        return tuple(
+            _number(v, self.digits, signed=True) if np.isfinite(v) else "n/a" if i == 0 else ""
+            for i, v in enumerate((self.mean, self.low, self.high))
+        )
+
+    @property
+    def aside(self) -> str:
+        """What stands beside the mean."""
+        _, low, high = self.texts
+        return f"({low} to {high})" if low and high else ""
+
+
+class Probability(NamedTuple):
+    """A p-value; NaN if there is none."""
+
+    value: float
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What columns of a file hold."""
+        if not np.isfinite(self.value):
+            return ("n/a",)
+        return (f"{self.value:.3f}" if self.value >= LEAST_P else f"<{LEAST_P}",)
+
+    @property
+    def aside(self) -> str:
+        """Nothing stands beside it."""
+        return ""
+
+
+LEAST_P = 0.001
+"""Smaller p-values are not printed: no assumption holds that well."""
+
+
+def _number(value: float, digits: int, signed: bool) -> str:
+    """Write a number, without a minus before a zero."""
+    text = f"{value:{'+' if signed else ''}.{digits}f}"
+    return text.replace("-", "+" if signed else "") if float(text) == 0 else text
 
 
 def _significant(value: float, count: int = 3) -> int:
@@ -66,7 +141,10 @@ def _significant(value: float, count: int = 3) -> int:
     return max(0, count - 1 - power)
 
 
-Cell = str | int | Statistic
+Figure = Statistic | Estimate | Probability
+Cell = str | int | Figure
+SUFFIXES = {Statistic: ("", " (std)"), Estimate: ("", " (low)", " (high)"), Probability: ("",)}
+"""Of the columns that a cell has in a file."""
 
 
 class Table(NamedTuple):
@@ -90,7 +168,7 @@ class Table(NamedTuple):
 def to_markdown(table: Table) -> str:
     """Write a table in Markdown, with the title above and the notes below."""
     ruler = ["---:" if _numeric(table, i) else "---" for i in range(len(table.headings))]
-    rows = [[_plain(cell).replace("|", "\\|") for cell in row] for row in table.rows]
+    rows = [[plain(cell).replace("|", "\\|") for cell in row] for row in table.rows]
     lines = [list(table.headings), ruler, *rows]
     notes = "".join(f"\n{note}\n" for note in table.notes)
     body = "".join(f"| {' | '.join(line)} |\n" for line in lines)
@@ -98,23 +176,30 @@ def to_markdown(table: Table) -> str:
 
 
 def to_csv(table: Table) -> str:
-    """Write a table as CSV, with a column for the mean and one for the standard deviation."""
-    is_split = [any(isinstance(row[i], Statistic) for row in table.rows) for i in _columns(table)]
-    headings: list[str] = []
-    for heading, split in zip(table.headings, is_split, strict=True):
-        headings += [heading, f"{heading} (std)"] if split else [heading]
+    """Write a table as CSV, with columns for standard deviations and the ends of intervals."""
+    suffixes = [_suffixes(table, i) for i in _columns(table)]
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(headings)
+    writer.writerow(
+        f"{heading}{suffix}"
+        for heading, endings in zip(table.headings, suffixes, strict=True)
+        for suffix in endings
+    )
     for row in table.rows:
         cells: list[str] = []
-        for cell, split in zip(row, is_split, strict=True):
-            if split:
-                cells += ["" if c == "n/a" else c for c in _printed(cell)]
-            else:
-                cells.append(str(cell))
+        for cell, endings in zip(row, suffixes, strict=True):
+            texts = _texts(cell)
+            if not isinstance(cell, str):
+                texts = tuple("" if text == "n/a" else text for text in texts)
+            cells += [*texts, *[""] * (len(endings) - len(texts))]
         writer.writerow(cells)
     return file.getvalue()
+
+
+def _suffixes(table: Table, column: int) -> tuple[str, ...]:
+    """Return what is added to a heading for each of its columns in a file."""
+    kinds = {type(row[column]) for row in table.rows}
+    return next((endings for kind, endings in SUFFIXES.items() if kind in kinds), ("",))
 
 
 def to_latex(table: Table, label: str = "maxfl") -> str:
@@ -172,22 +257,27 @@ def _numeric_class(table: Table, column: int) -> str:
     return " class=number" if _numeric(table, column) else ""
 
 
-def _printed(cell: Cell) -> tuple[str, str]:
-    return cell.printed if isinstance(cell, Statistic) else (str(cell), "")
+def _texts(cell: Cell) -> tuple[str, ...]:
+    return (str(cell),) if isinstance(cell, str | int) else cell.texts
 
 
-def _plain(cell: Cell) -> str:
-    mean, std = _printed(cell)
-    return f"{mean} ± {std}" if std else mean
+def _aside(cell: Cell) -> str:
+    return "" if isinstance(cell, str | int) else cell.aside
+
+
+def plain(cell: Cell) -> str:
+    """Write a cell in one line."""
+    return f"{_texts(cell)[0]} {_aside(cell)}".rstrip()
 
 
 def _sort_key(cell: Cell) -> str:
-    return html.escape(_printed(cell)[0] if not isinstance(cell, str) else cell, quote=True)
+    key = str(cell.value) if isinstance(cell, Probability) else _texts(cell)[0]
+    return html.escape(key, quote=True)
 
 
 def _html_cell(cell: Cell) -> str:
-    mean, std = (html.escape(text) for text in _printed(cell))
-    return f"{mean} <small>± {std}</small>" if std else mean
+    first, aside = html.escape(_texts(cell)[0]), html.escape(_aside(cell))
+    return f"{first} <small>{aside}</small>" if aside else first
 
 
 _SPECIAL = {
@@ -221,10 +311,14 @@ def _without_repeats(rows: Sequence[tuple[Cell, ...]]) -> Iterator[tuple[Cell, .
 
 
 def _tex_cell(cell: Cell) -> str:
-    mean, std = _printed(cell)
-    if isinstance(cell, str) or mean == "n/a":
-        return _tex(mean)
-    return f"${mean} \\pm {std}$" if std else f"${mean}$"
+    first, *rest = _texts(cell)
+    if isinstance(cell, str | Probability) or first == "n/a":
+        return _tex(first)
+    if not _aside(cell):
+        return f"${first}$"
+    if isinstance(cell, Estimate):
+        return f"${first}$ (${rest[0]}$ to ${rest[1]}$)"
+    return f"${first} \\pm {rest[0]}$"
 
 
 def narrow(table: Table) -> Table:

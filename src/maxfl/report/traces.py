@@ -1,4 +1,7 @@
-"""Client by client: how a model served everybody over the rounds of one configuration."""
+"""Client by client: how a model served everybody over the rounds of one configuration.
+
+Where clients have personal models, these are what they would use, and a trace can be of them.
+"""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +25,10 @@ HISTORY = ("round", "client", "train_loss", "test_loss", "satisfied_held_out", "
 CLIENTS = (
     "name", "seen", "byzantine", "train_samples", "test_samples", "requirement", "test_requirement",
 )  # fmt: skip
-"""Columns, beside those of the model's first metric."""
+"""Columns, beside those of the model's metric."""
+PERSONAL = ("test_loss", "satisfied_held_out")
+"""Columns that are those of personal models too, with ``personal_`` before the name; the metric is
+another. Weights and leaving depend on the global model all the same."""
 
 
 class Trace(NamedTuple):
@@ -31,9 +37,9 @@ class Trace(NamedTuple):
     Attributes:
         rounds: Rounds done at each evaluation, int[E].
         train_loss: F_k(w), float[E, K].
-        test_loss: f_k(w), float[E, K].
-        metric: The model's first metric on held-out data, float[E, K].
-        satisfied: f_k(w) < f_k(ŵ_k), the held-out reading, bool[E, K].
+        test_loss: f_k(w), float[E, K]; of personal models, if ``model`` says so.
+        metric: The model's first metric on held-out data, float[E, K]; likewise.
+        satisfied: f_k(w) < f_k(ŵ_k), the held-out reading, bool[E, K]; likewise.
         willing: Would participate in the next round, bool[E, K].
         sampled: Was sampled since the evaluation before, bool[E, K].
         participated: Participated since the evaluation before, bool[E, K].
@@ -48,6 +54,7 @@ class Trace(NamedTuple):
         solo_metric: The same of the model trained alone, float[K].
         rounds_sampled: Number of rounds in which each client was sampled, int[K].
         rounds_participated: Number of rounds in which it participated, int[K].
+        model: Whose results these are, "global" or "personal".
     """
 
     rounds: NDArray[np.int64]
@@ -69,6 +76,7 @@ class Trace(NamedTuple):
     flipped: Flags
     rounds_sampled: NDArray[np.int64]
     rounds_participated: NDArray[np.int64]
+    model: str = "global"
 
     @property
     def gap(self) -> Floats:
@@ -86,13 +94,24 @@ class Trace(NamedTuple):
         return self.satisfied[-1] & ~self.byzantine
 
 
-def read_trace(configuration: Configuration) -> Trace | None:
-    """Read a configuration's clients; None where there are only means."""
+def read_trace(
+    configuration: Configuration, model: str = "global", metric: str | None = None
+) -> Trace | None:
+    """Read a configuration's clients; None where there are only means.
+
+    Args:
+        configuration: Which.
+        model: The global model, or "personal" for that which each client has of its own.
+        metric: The column of a metric, by default that of the model's first.
+    """
     folder, index = configuration.folder, configuration.table_index
     if index < 0:
         return None
-    metric = measure_of(configuration.metric).key
-    history = _rows(folder / "history.parquet", index, (*HISTORY, metric))
+    metric = metric or measure_of(configuration.metric).key
+    own = {n: f"personal_{n}" if model == "personal" else n for n in (*PERSONAL, metric)}
+    columns = tuple(own.get(name, name) for name in (*HISTORY, metric))
+    history = _rows(folder / "history.parquet", index, columns)
+    history |= {name: history[column] for name, column in own.items()}
     clients = _rows(folder / "clients.parquet", index, (*CLIENTS, f"solo_{metric}"))
     cohorts = _rows(folder / "rounds.parquet", index, ("round", "client", "participated"))
     count = len(clients["seen"])
@@ -121,6 +140,7 @@ def read_trace(configuration: Configuration) -> Trace | None:
         flipped=np.zeros(count, bool) if partition is None else partition.flipped,
         rounds_sampled=np.bincount(client, minlength=count),
         rounds_participated=np.bincount(client[participated], minlength=count),
+        model=model,
     )
 
 

@@ -1,58 +1,89 @@
-"""What people ask first of a federation, in words: whom does the model satisfy?"""
+"""What people ask first of a federation, in words: whom does the model satisfy?
 
-from collections.abc import Mapping, Sequence
+A method is said to be ahead of another if the 95 % interval of their paired difference in GM-Appeal
+lies above 0; else the two are not told apart. One seed allows neither.
+"""
+
+from collections.abc import Sequence
 from typing import Any
 
 from maxfl.report.comparison import Standing, standing
-from maxfl.report.series import Key, Series
-from maxfl.report.source import Source
-from maxfl.report.table import Statistic
+from maxfl.report.series import used_model
+from maxfl.report.statistics.compare import AHEAD, Results, few_seeds
+from maxfl.report.table import Estimate, Probability, Statistic
+
+MOST_LISTED = 4
+"""Methods whose shares the sentence lists; tables have the others."""
 
 
-def verdicts(source: Source, series: Mapping[Key, Series]) -> list[str]:
+def verdicts(results: Results) -> list[str]:
     """Say in a sentence or two how methods stand in every case."""
-    lines = []
+    lines, source = [], results.source
     for case in source.cases:
-        found = standing(source, series, case)
+        found = standing(results, case)
         if found.ranked:
-            words = _verdict(found, max(len(source.of(case, m)) for m in source.methods(case)))
+            seeds = max(len(source.of(case, m)) for m in source.methods(case))
+            words = _verdict(found, _names(results, case), seeds)
             lines.append(f"{case}: {words}." if case else f"{words}.")
         else:
             lines.append("It is not known whether the model meets anybody's requirement.")
     return lines
 
 
-def _verdict(found: Standing, seeds: int) -> str:
-    best, values = found.ranked[0]
-    shares = [f"{method}: {_share(appeal)}" for method, appeal in found.ranked]
+def _names(results: Results, case: str) -> dict[str, str]:
+    """Name the models that clients would use, where some of them are personal."""
+    methods = results.source.methods(case)
+    used = {m: used_model(results.series, case, m) for m in methods}
+    if "personal" not in used.values():
+        return {m: m for m in methods}
+    kinds = {"personal": "personal models", "global": "one global model"}
+    return {m: f"{m}'s {kinds[model]}" for m, model in used.items()}
+
+
+def _verdict(found: Standing, names: dict[str, str], seeds: int) -> str:
+    first, values = found.ranked[0]
+    shares = [f"{names[method]}: {_share(appeal)}" for method, appeal in found.ranked]
     on = f" (on the {len(found.seeds)} of {seeds} seeds that all have)"
     on = on if 0 < len(found.seeds) < seeds else ""
     if len(found.ranked) == 1:
-        return f"The model meets the requirement of {_share(values)} of the clients that can train"
+        met = "The model meets" if names[first] == first else f"{names[first]} meet"
+        return f"{met} the requirement of {_share(values)} of the clients that can train"
+    listed = f"Share of clients whose requirement is met{on}: {_listed(shares)}"
     if not found.seeds:
         return (
-            "These methods never had the same clients, so none can be said to be ahead. Share of "
-            f"clients whose requirement is met: {_listed(shares)}"
+            f"These methods never had the same clients, so none can be said to be ahead. {listed}"
         )
+    if found.lead is not None and found.lead.refused:
+        why = found.lead.refused
+        return f"None can be said to be ahead: {why}. {listed}"
     if len(found.seeds) == 1:
-        return (
-            "One seed allows no comparison: others may rank these methods otherwise. Share of "
-            f"clients whose requirement is met{on}: {_listed(shares)}"
-        )
-    if not found.ahead:
-        return (
-            f"{best} and {found.ranked[1][0]} are no further apart than seeds differ. Share of "
-            f"clients whose requirement is met{on}: {_listed(shares)}"
-        )
-    return (
-        f"{best} satisfies the most clients{on}: it meets the requirement of {_share(values)} of "
-        f"those that can train. The others: {_listed(shares[1:])}"
+        return f"One seed allows no comparison. {listed}. {few_seeds(1)}"
+    first, second = (names[method] for method, _ in found.ranked[:2])
+    ahead = found.lead is not None and found.lead.word == AHEAD
+    verb = "are" if first.endswith("models") else "is"
+    words = (
+        f"{first} {verb} ahead of {second}" if ahead else f"{first} and {second} are not told apart"
     )
+    little = few_seeds(len(found.seeds))
+    return f"{words}. {listed}{_evidence(found)}{f'. {little}' if little else ''}"
+
+
+def _evidence(found: Standing) -> str:
+    """Give the difference of the first two, its interval, and McNemar's p."""
+    if found.lead is None:
+        return ""
+    estimate = Estimate.of(found.lead.interval, 0, percent=True)
+    mean, low, high = estimate.texts
+    tested = ""
+    if found.satisfied is not None:
+        p = Probability(found.satisfied.all_seeds.p).texts[0]
+        tested = f"; McNemar's p {p if p.startswith('<') else f'= {p}'}"
+    return f". Between the first two: {mean} points (95 % interval {low} to {high}{tested})"
 
 
 def _listed(shares: Sequence[str]) -> str:
-    more = f", and {len(shares) - 4} more" if len(shares) > 4 else ""
-    return "; ".join(shares[:4]) + more
+    more = f", and {len(shares) - MOST_LISTED} more" if len(shares) > MOST_LISTED else ""
+    return "; ".join(shares[:MOST_LISTED]) + more
 
 
 def _share(values: Any) -> str:

@@ -14,17 +14,26 @@ from pathlib import Path
 from typing import NamedTuple
 
 from maxfl.data.statistics import FederationStats
-from maxfl.report.comparison import comparison_table, pairs, satisfied_by_one_table
+from maxfl.report.comparison import comparison_table, satisfied_by_one_table
 from maxfl.report.configurations import start_round, temperature
 from maxfl.report.figures import draw_curves, draw_gaps, draw_states, draw_weights, save
 from maxfl.report.model_card import cards
 from maxfl.report.page import page
 from maxfl.report.partition_plot import partition_figure
-from maxfl.report.series import Key, Series, all_series, drawn_methods, final_appeal
+from maxfl.report.series import (
+    Key,
+    Series,
+    all_series,
+    drawn_methods,
+    final_appeal,
+    shown_name,
+)
 from maxfl.report.source import Source, read
+from maxfl.report.statistics.compare import Results, read_traces
+from maxfl.report.statistics.pairing import pairs
 from maxfl.report.summary_tables import clients_table, summary_table
 from maxfl.report.table import Table, to_csv, to_latex, to_markdown
-from maxfl.report.traces import Partition, Trace, TraceKey, read_partition, read_trace
+from maxfl.report.traces import Partition, Trace, TraceKey, read_partition
 from maxfl.report.verdict import verdicts
 from maxfl.utils.errors import InputError
 from maxfl.utils.files import write_json, write_whole
@@ -68,21 +77,23 @@ def _write(folders: Sequence[Path], out: Path | None, force: bool, figures: bool
     out = out or (folders[0] / "report" if len(folders) == 1 else Path("runs/report"))
     _check_free(out, force)
     series = all_series(source)
-    traces = _traces(source, series)
+    traces = read_traces(source, series)
+    results = Results(source, series, traces)
     compared = pairs(source, series)
-    comparison = comparison_table(source, series, compared, traces)
+    comparison = comparison_table(results, compared)
+    said = verdicts(results)
     tables = [summary_table(source, series), *([comparison] if comparison else [])]
     # Beside the old report, so that it stands until the new one is whole.
     partial = out.with_name(f".{out.name}.partial")
     try:
         _make_empty(partial)
         everybody = clients_table(traces, source.metric)
-        long = [everybody, satisfied_by_one_table(compared, traces)] if traces else []
+        long = [everybody, satisfied_by_one_table(compared, traces, series)] if traces else []
         _write_tables(partial / "tables", tables, long, _label(folders))
         if figures:
             _draw(partial / "figures", source, series, traces)
         write_whole(partial / CARDS, cards(source).encode())
-        text = page(source, series, tables, compared, traces)
+        text = page(results, said, tables, compared)
         write_whole(partial / PAGE, text.encode())
         origin = {"folders": [str(f) for f in folders], "missing": source.missing}
         write_json(partial / ORIGIN, origin)
@@ -91,7 +102,7 @@ def _write(folders: Sequence[Path], out: Path | None, force: bool, figures: bool
         partial.rename(out)
     except OSError as error:
         raise InputError(f"can't write a report to {out}: {error.strerror or error}") from error
-    return Report(out, verdicts(source, series), source.missing)
+    return Report(out, said, source.missing)
 
 
 def _check_free(out: Path, force: bool) -> None:
@@ -114,18 +125,6 @@ def _make_empty(folder: Path) -> None:
     if folder.exists():  # of a report that was cut off
         shutil.rmtree(folder)
     (folder / "tables").mkdir(parents=True)
-
-
-def _traces(source: Source, series: dict[Key, Series]) -> Traces:
-    """Read the single clients of all methods that are drawn."""
-    found: Traces = {}
-    for case in source.cases:
-        for method in drawn_methods(source, series, case):
-            for configuration in source.of(case, method):
-                trace = read_trace(configuration)
-                if trace is not None:
-                    found[case, method, configuration.seed] = trace
-    return found
 
 
 def _write_tables(folder: Path, tables: Sequence[Table], long: Sequence[Table], label: str) -> None:
@@ -155,16 +154,17 @@ def _draw(folder: Path, source: Source, series: dict[Key, Series], traces: Trace
                  if (case, m, c.seed) in traces}  # fmt: skip
         if not known:
             continue
-        titled = {f"{m}, seed {first[m].seed}": trace for m, trace in known.items()}
+        names = {m: f"{shown_name(series, case, m)}, seed {first[m].seed}" for m in known}
+        titled = {names[m]: trace for m, trace in known.items()}
         save(draw_states(titled), folder, f"clients{ending}")
         save(draw_gaps(titled), folder, f"gaps{ending}")
-        best = max(known, key=lambda m: final_appeal(series, case, m))
-        last = temperature(first[best].settings, int(known[best].rounds[-1]))
-        title = f"{best}, seed {first[best].seed}"
-        save(draw_weights(known[best], title, last), folder, f"weights{ending}")
-        partition = read_partition(first[best].run_folder)
+        one = max(known, key=lambda m: final_appeal(series, case, m))
+        last = temperature(first[one].settings, int(known[one].rounds[-1]))
+        title = f"{one}, seed {first[one].seed}"
+        save(draw_weights(known[one], title, last), folder, f"weights{ending}")
+        partition = read_partition(first[one].run_folder)
         if partition is not None:
-            stats = _stats(first[best].data, partition, known[best])
+            stats = _stats(first[one].data, partition, known[one])
             save(partition_figure(stats), folder, f"partition{ending}")
 
 

@@ -132,7 +132,7 @@ function weightChart(trace, run) {
   weights = { f, line, dots, range, trace, run };
   $("weights-title").textContent = "Weight q over the gap, seen clients";
   $("weights-hint").textContent = (method.weighted ? "The weight that clients report to the server. " : `${method.name} does not use this weight; it is what MaxFL would give. `) +
-    "Place and weight are by training data; filled: satisfied on held-out data, hollow: not satisfied. Clients beyond an edge are shown at it.";
+    `Place and weight are by training data${method.model === "personal" ? " and the global model" : ""}; filled: satisfied on held-out data${method.model === "personal" ? " by their personal models" : ""}, hollow: not satisfied. Clients beyond an edge are shown at it.`;
 }
 function moveClients() {
   const { f, line, dots, range, trace, run } = weights, T = run.temperature[state.at];
@@ -176,7 +176,7 @@ function atRound() {
   moveClients(); gapChart(); paintHeat();
   $("round-shown").textContent = run.rounds[state.at];
   $("round").value = state.at; $("round").setAttribute("aria-valuetext", `round ${run.rounds[state.at]}`);
-  $("round-readout").textContent = `After round ${run.rounds[state.at]}: the model satisfies ${satisfied} of ${count} seen clients; ${willing} would participate in the next round.`;
+  $("round-readout").textContent = `After round ${run.rounds[state.at]}: ${theCase().methods[run.method].model === "personal" ? "personal models satisfy" : "the model satisfies"} ${satisfied} of ${count} seen clients; ${willing} would participate in the next round.`;
 }
 function choose(k) {
   state.chosen = state.chosen === k ? null : k;

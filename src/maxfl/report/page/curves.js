@@ -19,14 +19,15 @@ function curve(id, metric, percent, digits) {
   });
   for (const line of lines) {
     const points = line.rounds.map((r, e) => [r, line.mean[e], line.spread[e]]).filter((p) => p[1] !== null);
-    if (line.values.length > 1) {
+    const thin = isThin(line);
+    if (line.values.length > 1 && !thin) {
       const up = points.map(([r, m, s]) => `${f.x(r)} ${f.y(clip(m + s))}`), down = points.map(([r, m, s]) => `${f.x(r)} ${f.y(clip(m - s))}`).reverse();
       draw(f.svg, "path", { d: `M${up.concat(down).join("L")}Z`, fill: colour(line.method), opacity: .14 });
     }
     draw(f.svg, "path", { d: "M" + points.map(([r, m]) => `${f.x(r).toFixed(1)} ${f.y(clip(m)).toFixed(1)}`).join("L"), fill: "none",
-      stroke: colour(line.method), "stroke-width": 2.2, "stroke-dasharray": DASHES[line.method % 8], "stroke-linejoin": "round" });
+      stroke: colour(line.method), "stroke-width": thin ? 1 : 2.2, "stroke-dasharray": DASHES[line.method % 8], "stroke-linejoin": "round" });
     const every = Math.max(1, Math.floor(points.length / 6));
-    points.forEach(([r, m], e) => { if ((e + line.method) % every === 0) shape(f.svg, SHAPES[line.method % 8], f.x(r), f.y(clip(m)), 4, { fill: colour(line.method) }); });
+    if (!thin) points.forEach(([r, m], e) => { if ((e + line.method) % every === 0) shape(f.svg, SHAPES[line.method % 8], f.x(r), f.y(clip(m)), 4, { fill: colour(line.method) }); });
   }
   const every = [...new Set(lines.flatMap((l) => l.rounds))];
   const cursor = draw(f.svg, "line", { y1: f.top, y2: f.height - f.bottom, stroke: "#1c2530", "stroke-width": 1, visibility: "hidden" });
@@ -36,7 +37,7 @@ function curve(id, metric, percent, digits) {
       const e = l.rounds.indexOf(near);
       if (e < 0 || l.mean[e] === null) return null;
       const n = (v) => printed(percent ? 100 * v : v, digits ?? significant(Math.max(Math.abs(l.mean[e]), l.spread[e])));
-      return `${theCase().methods[l.method].name} ${n(l.mean[e])}${l.values.length > 1 ? " ± " + n(l.spread[e]) : ""}${percent ? " %" : ""}`;
+      return `${lineName(l)} ${n(l.mean[e])}${l.values.length > 1 ? " ± " + n(l.spread[e]) : ""}${percent ? " %" : ""}`;
     }).filter(Boolean).join("; ");
   };
   const show = (event) => {
@@ -49,6 +50,8 @@ function curve(id, metric, percent, digits) {
   tellAt(last);
   f.svg.addEventListener("pointermove", show); f.svg.addEventListener("pointerdown", show);
 }
+const isThin = (line) => line.model !== theCase().methods[line.method].model;
+const lineName = (line) => { const m = theCase().methods[line.method]; return isThin(line) ? `${m.short}, global model` : m.name; };
 function legend() {
   const place = $("legend"); place.textContent = "";
   theCase().methods.forEach((m, i) => {
@@ -56,6 +59,10 @@ function legend() {
     draw(svg, "line", { x1: 0, x2: 40, y1: 7, y2: 7, stroke: colour(i), "stroke-width": 2.4, "stroke-dasharray": DASHES[i % 8] });
     shape(svg, SHAPES[i % 8], 20, 7, 4.5, { fill: colour(i) });
     make(entry, "span", m.name);
+    if (m.model === "global") return;
+    const other = make(place, "span"), thin = draw(other, "svg", { viewBox: "0 0 40 14", "aria-hidden": "true" });
+    draw(thin, "line", { x1: 0, x2: 40, y1: 7, y2: 7, stroke: colour(i), "stroke-width": 1, "stroke-dasharray": DASHES[i % 8] });
+    make(other, "span", `${m.short}, global model`);
   });
 }
 function curves() {

@@ -28,9 +28,9 @@ async function chooseCase() {
     for (const child of section.children) if (child !== empty && child.tagName !== "H2") child.hidden = !shown.length;
   }
   if (!shown.length) return;
-  const best = shown.map((i) => [i, mean(here.curves[0].lines.find((l) => l.method === i).values.map((s) => s[s.length - 1] ?? 0))]).sort((p, q) => q[1] - p[1]);
-  options($("method"), entries, best[0][0]); options($("pair-a"), entries, best[0][0]);
-  options($("pair-b"), entries, shown.find((i) => i !== best[0][0]));
+  const ranked = shown.map((i) => [i, mean(here.curves[0].lines.find((l) => l.method === i).values.map((s) => s[s.length - 1] ?? 0))]).sort((p, q) => q[1] - p[1]);
+  options($("method"), entries, ranked[0][0]); options($("pair-a"), entries, ranked[0][0]);
+  options($("pair-b"), entries, shown.find((i) => i !== ranked[0][0]));
   options($("pair-seed"), here.runs.filter((r) => r.method === shown[0]).map((r) => [r.seed, r.seed]));
   await chooseRun(); await comparePair();
 }
