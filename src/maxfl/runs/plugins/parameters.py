@@ -1,6 +1,7 @@
 """The parameters of own code, by its signature; what they mean, by its docstring."""
 
 import inspect
+import json
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
@@ -26,8 +27,9 @@ class Parameter(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The name with its default."""
-        return self.name if self.default is REQUIRED else f"{self.name} = {shorten(self.default)}"
+        """The name with its default, if it has one."""
+        has_none = self.default is REQUIRED or self.default is None
+        return self.name if has_none else f"{self.name} = {shown_value(self.default)}"
 
 
 def parameters_of(function: Callable[..., Any], filled: Collection[str] = ()) -> list[Parameter]:
@@ -65,9 +67,19 @@ def arguments(docstring: str) -> dict[str, str]:
     return found
 
 
-def first_line(function: Callable[..., Any]) -> str:
-    """Return the first sentence of a docstring, "" if there is none."""
-    return (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
+def one_line(function: Callable[..., Any]) -> str:
+    """Return the first paragraph of a docstring as what the function makes, "" if it has none."""
+    said = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
+    made = said.removeprefix("Return ").removeprefix("Compute ").replace("``", "")
+    return made[:1].upper() + made[1:]
+
+
+def shown_value(value: Any) -> str:
+    """Write a value as TOML has it."""
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError):
+        return shorten(value)
 
 
 def check_given(
