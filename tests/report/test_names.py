@@ -10,3 +10,11 @@ def test_settings_that_differ_are_shown_even_if_they_are_0():
     assert label_of(
         {"algorithm.name": "maxfl", "requirement.loss": None}, ["requirement.loss"]
     ) == ("MaxFL")
+
+
+def test_own_code_is_called_as_its_function():
+    settings = {"algorithm.name": "mymodule:mymethod", "algorithm.power": 2}
+    assert label_of(settings, list(settings)) == "mymethod, power 2"
+    shown = {"mymodule:mymethod", "other:mymethod", "maxfl"}
+    assert label_of(settings, [], shown) == "mymodule:mymethod"
+    assert label_of({"algorithm.name": "maxfl"}, [], shown) == "MaxFL"

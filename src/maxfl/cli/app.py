@@ -32,6 +32,11 @@ COMMANDS = {
     "check": Subcommand(
         "maxfl.cli.check", "Tell whether results, or a federation on disk, are whole."
     ),
+    "init": Subcommand("maxfl.cli.init", "Write a file to start from."),
+    "list": Subcommand(
+        "maxfl.cli.listing",
+        "List methods, models, losses, data and requirements, with their settings.",
+    ),
     "data": Subcommand(
         "maxfl.cli.data", "Data sets: what is here, how to get the rest, how they are split.", True
     ),

@@ -103,12 +103,16 @@ def run_command(
     from maxfl.runs.build import build
     from maxfl.runs.configs.file import validate
     from maxfl.runs.grid import expand
+    from maxfl.runs.plugins.used import code_of, require_code
     from maxfl.runs.run import run
     from maxfl.runs.tables import Labels
     from maxfl.runs.trackers import tracker
 
+    folder = out or Path("runs") / config.stem
     with _joined(_Peers(coordinator, processes, process, distributed), timeout):
         with raise_together():
+            if resume:
+                require_code(folder)
             raw, where, _ = read_settings(config, setting)
             if "sweep" in raw:
                 expand(raw, where, force=True)  # so that wrong keys show first
@@ -116,7 +120,6 @@ def run_command(
             checked = validate(raw, where)
             note_unused([checked])
         in_order(lambda: fetch_data([checked.data]))
-        folder = out or Path("runs") / config.stem
         with raise_together():
             trackers = [tracker(name) for name in track or []]
             simulation = build([checked], max_parallel)
@@ -126,7 +129,7 @@ def run_command(
                 folder,
                 resume=resume,
                 progress=bar.parts(0, 1),
-                labels=Labels(config=checked.model_dump(mode="json")),
+                labels=Labels(config=checked.model_dump(mode="json"), code=code_of([checked])),
                 trackers=trackers,
             )
         rounds = checked.training.rounds
@@ -169,11 +172,15 @@ def sweep_command(
     from maxfl.distributed.processes import in_order, raise_together
     from maxfl.runs.configs.file import override, parse_setting
     from maxfl.runs.grid import expand, refuse_swept, sweep_tables
+    from maxfl.runs.plugins.used import require_code
     from maxfl.runs.sweep import run_sweep
     from maxfl.runs.trackers import tracker
 
+    folder = out or Path("runs") / f"{config.stem}-sweep"
     with _joined(_Peers(coordinator, processes, process, distributed), timeout):
         with raise_together():
+            if resume:
+                require_code(folder)
             raw, where, changes = read_settings(config, setting)
             swept: set[str] = set()
             for text in over or []:
@@ -187,7 +194,6 @@ def sweep_command(
             note_unused(grid.configs)
             trackers = [tracker(name) for name in track or []]
         in_order(lambda: fetch_data([config.data for config in grid.configs]))
-        folder = out or Path("runs") / f"{config.stem}-sweep"
         with explain_interrupt(folder), progress_bar("starting") as bar:
             run_sweep(
                 grid,

@@ -204,7 +204,7 @@ def _show_table(configurations: Sequence[dict[str, Any]], title: str, metric: "M
     )
     headings = _headings(names)
     for heading in headings:
-        table.add_column(heading, min_width=min(len(heading), 16))
+        table.add_column(heading, min_width=min(len(heading), 16), overflow="fold")
     table.add_column("clients", min_width=7)
     for heading in (APPEAL.words, measure.words, "preferred model"):
         table.add_column(heading, justify="right")

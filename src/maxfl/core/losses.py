@@ -86,6 +86,11 @@ def loss_name(loss: Loss) -> str:
     return name.replace("_", "-") if loss in READY_MADE else name
 
 
+def is_ready_made(loss: Loss) -> bool:
+    """Return whether a loss is one of this module's."""
+    return loss in READY_MADE or isinstance(loss, Huber | NextToken)
+
+
 def huber(delta: float = 1.0) -> Huber:
     """Return Huber's loss: squared up to an error of ``delta``, then linear."""
     check_number("delta", delta, above=0)

@@ -1,6 +1,7 @@
 """What a user chose for a run: the federation, the model, the method, and all around it."""
 
 import hashlib
+import inspect
 from functools import lru_cache, partial
 from importlib.metadata import version
 from typing import Any, NamedTuple
@@ -107,8 +108,9 @@ class Experiment(NamedTuple):
     def describe(self) -> dict[str, Any]:
         """Return everything that a result depends on, as JSON can hold it.
 
-        A method and a custom requirement are known by their names and numbers, not by their code; a
-        checkpoint also knows what a custom requirement demanded.
+        A method is known by its name and numbers, and one of the user's own by the source of its
+        functions too, though not of what they call. A custom requirement is known by its name; a
+        checkpoint also knows what it demanded.
         """
         aggregator, attack = self.aggregator, self.attack
         return {
@@ -117,6 +119,7 @@ class Experiment(NamedTuple):
             "federation": self.federation.digest(),
             "model": _model_digest(self.model, self.federation),
             "algorithm": {"name": self.algorithm.name, **_plain(self.algorithm.hparams)},
+            **_own_code(self.algorithm),
             "training": _plain(self.training),
             "requirement": self._describe_requirement(),
             "participation": {
@@ -221,6 +224,17 @@ def _compiled_digest(
     for leaf in jax.tree.leaves(model.frozen):
         sha.update(np.ascontiguousarray(leaf).view(np.uint8).data)
     return sha.hexdigest()
+
+
+def _own_code(algorithm: Algorithm) -> dict[str, Any]:
+    """Return SHA-256 of the source of a method's functions that are not this package's, if any."""
+    functions = [field for field in algorithm if inspect.isfunction(field)]
+    own = [f for f in functions if f.__module__.partition(".")[0] != "maxfl"]
+    try:
+        source = "".join(map(inspect.getsource, own))
+    except (OSError, TypeError):  # typed into a prompt that keeps no source
+        return {}
+    return {"code": {"algorithm": hashlib.sha256(source.encode()).hexdigest()}} if own else {}
 
 
 def _plain(fields: Any) -> dict[str, Any]:

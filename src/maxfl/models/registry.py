@@ -56,7 +56,7 @@ def fit_model(
     """
     entry = MODELS[check_choice("model.name", name, MODELS)]
     loss = default_loss(name, federation) if loss is None else loss
-    outputs = None if isinstance(loss, NextToken) else _count_outputs(federation, loss)
+    outputs = None if isinstance(loss, NextToken) else count_outputs(federation, loss)
     if outputs is None and not entry.tokens:
         raise InputError(
             f'the loss of next tokens needs a model of tokens: name = "lstm" or "transformer", '
@@ -77,7 +77,7 @@ def default_loss(name: str, federation: Federation, padding: int = 0) -> Loss:
         return losses.cross_entropy
     if np.issubdtype(y.dtype, np.floating):
         return losses.squared_error
-    if MODELS[name].tokens and y.ndim == 2:
+    if name in MODELS and MODELS[name].tokens and y.ndim == 2:
         return losses.next_token(padding)
     raise InputError(
         f"labels are {y.dtype}{list(y.shape[1:])}, of which {name} can't choose a loss: for "
@@ -86,9 +86,14 @@ def default_loss(name: str, federation: Federation, padding: int = 0) -> Loss:
     )
 
 
-def _count_outputs(federation: Federation, loss: Loss) -> int:
-    """Count the outputs of a model: classes, or numbers predicted of a sample."""
+def count_outputs(federation: Federation, loss: Loss) -> int:
+    """Count the outputs of a model: classes, or numbers predicted of a sample.
+
+    A loss of one's own is taken to be of classes where the labels are.
+    """
     y = federation.train.y
+    if federation.classes is not None and not losses.is_ready_made(loss):
+        return federation.classes
     if loss is losses.cross_entropy:
         if federation.classes is None:
             raise InputError(

@@ -95,13 +95,14 @@ def _with_names(found: Sequence[Found]) -> list[Configuration]:
         ]
         for case in set(cases)
     }  # fmt: skip
+    methods = {str(one.settings.get(NAME)) for one in found}
     return [
         Configuration(
             one.named,
             one.folder,
             one.table_index,
             case,
-            one.values.get("method") or label_of(one.settings, others[case]),
+            one.values.get("method") or label_of(one.settings, others[case], methods),
             seed,
             one.settings,
             one.entry,

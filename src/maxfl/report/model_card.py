@@ -89,7 +89,9 @@ def _model(settings: Mapping[str, Any]) -> list[str]:
     hparams = {k.removeprefix("algorithm."): v for k, v in settings.items()
                if k.startswith("algorithm.") and k != "algorithm.name"}  # fmt: skip
     given = ", ".join(f"{k} {v}" for k, v in hparams.items() if v is not None)
-    lines = [f"Trained with {method_name(settings)}{f' ({given})' if given else ''}."]
+    name = str(get("algorithm.name", ""))
+    method = f"own code, `{name}`" if ":" in name else method_name(settings)
+    lines = [f"Trained with {method}{f' ({given})' if given else ''}."]
     if "training.cohort" in settings:
         lines.append(
             f"{get('training.rounds')} rounds of {get('training.cohort')} clients, "

@@ -1,6 +1,6 @@
 """Names for people: methods, settings and metrics."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 METHODS = {
@@ -26,10 +26,17 @@ UNNAMED = ("training.evaluate_every", "training.checkpoint_every")
 """Settings that change no model."""
 
 
-def method_name(settings: Mapping[str, Any]) -> str:
-    """Return what the method is called."""
+def method_name(settings: Mapping[str, Any], among: Collection[str] = ()) -> str:
+    """Return what the method is called.
+
+    Own code, ``module:function``, is called as the function is, unless that of another module is
+    called so too: ``among`` has the names of all methods that are shown together.
+    """
     name = str(settings.get(NAME, "the model"))
-    return METHODS.get(name, name)
+    short = name.rpartition(":")[2]
+    if any(other != name and other.rpartition(":")[2] == short for other in among):
+        return METHODS.get(name, name)
+    return METHODS.get(name, short)
 
 
 def model_name(method: str, model: str) -> str:
@@ -37,14 +44,16 @@ def model_name(method: str, model: str) -> str:
     return f"{method} (personal models)" if model == "personal" else method
 
 
-def label_of(settings: Mapping[str, Any], differing: Sequence[str]) -> str:
-    """Name the method and those of its settings that differ from the others'."""
+def label_of(
+    settings: Mapping[str, Any], differing: Sequence[str], among: Collection[str] = ()
+) -> str:
+    """Name the method, one of several, and those of its settings that differ from the others'."""
     others = [
         f"{_words(key)} {settings[key]}"
         for key in differing
         if key not in (NAME, *UNNAMED) and settings.get(key) is not None
     ]
-    method = [method_name(settings)] if NAME in settings or not others else []
+    method = [method_name(settings, among)] if NAME in settings or not others else []
     return ", ".join([*method, *others])
 
 

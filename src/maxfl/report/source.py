@@ -37,6 +37,10 @@ SETTING_OF = {
 """What a run from Python says of itself, and the setting that says the same."""
 
 
+NO_SETTINGS = ("config", "maxfl", "jax", "code", "code_from")
+"""What a run from Python says of itself beside its settings."""
+
+
 class Source(NamedTuple):
     """Everything that a report is made from.
 
@@ -204,7 +208,7 @@ def _settings(
     swept = {k: v for k, v in entry["values"].items() if k not in ("part", "method")}
     if isinstance(config, dict) and config:
         return rename_settings(flatten(config) | swept)
-    description = {k: v for k, v in experiment.items() if k not in ("config", "maxfl", "jax")}
+    description = {k: v for k, v in experiment.items() if k not in NO_SETTINGS}
     described = flatten(description | {"data": {"federation": description.pop("federation")[:8]}})
     settings = {
         SETTING_OF.get(k, k): v[i] if isinstance(v, list) and len(v) == count else v

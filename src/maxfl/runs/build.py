@@ -1,6 +1,6 @@
 """From configurations to simulations: those that share a program run together."""
 
-import inspect
+import dataclasses
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from maxfl.algorithms import ALGORITHMS, Algorithm
-from maxfl.core import aggregators, attacks, losses, requirement
+from maxfl.core import aggregators, attacks, losses, metrics, requirement
 from maxfl.core.aggregators import Aggregator
 from maxfl.core.attacks import Attack
 from maxfl.core.federation import Federation
@@ -26,11 +26,15 @@ from maxfl.engine.experiment import Training
 from maxfl.engine.simulation import Simulation
 from maxfl.engine.streaming.simulation import StreamingSimulation
 from maxfl.engine.trainer import Trainer
-from maxfl.models.registry import default_loss, fit_model
+from maxfl.models.registry import MODELS, default_loss, fit_model
 from maxfl.runs.build_data import prepare_federation, write_prepared
+from maxfl.runs.configs.algorithm import AlgorithmConfig
 from maxfl.runs.configs.model import ModelSettings, model_settings
 from maxfl.runs.configs.requirement import RequirementConfig
 from maxfl.runs.configs.run import RunConfig
+from maxfl.runs.plugins.factories import make_algorithm, make_model
+from maxfl.runs.plugins.parameters import parameters_of
+from maxfl.runs.plugins.resolve import is_target, resolve
 from maxfl.utils.errors import InputError
 
 
@@ -111,12 +115,21 @@ def build(configs: Sequence[RunConfig], max_parallel: int | None = None) -> Trai
 
 def build_model(config: ModelSettings, federation: Federation) -> Model:
     """Return the model for a federation's samples."""
-    loss = _loss(config, federation)
-    model = fit_model(config.name, federation, loss, **model_settings(config))
+    settings = model_settings(config)
+    if config.name in MODELS:
+        loss = _loss(config, federation)
+        model = fit_model(config.name, federation, loss, **settings)
+        if federation.classes is not None and not losses.is_ready_made(loss):
+            model = dataclasses.replace(model, metrics={"accuracy": metrics.accuracy})
+    else:
+        given = None if config.loss == "auto" else _loss(config, federation)
+        model = make_model(config.name, federation, given, settings)
     return with_precision(model, config.precision)
 
 
 def _loss(config: ModelSettings, federation: Federation) -> Loss:
+    if is_target(config.loss):
+        return resolve(config.loss)
     match config.loss:
         case "auto":
             return default_loss(config.name, federation, config.padding)
@@ -183,15 +196,17 @@ def _without_hparams(config: RunConfig, *, mask_batches: bool) -> RunConfig:
     sections = {
         name: getattr(config, name).model_copy(update=values) for name, values in blank.items()
     }
-    method = type(config.algorithm)(name=config.algorithm.name)
+    method = AlgorithmConfig.model_construct(name=config.algorithm.name)
     return config.model_copy(update={"seed": 0, "algorithm": method, **sections})
 
 
 def _algorithm(configs: Sequence[RunConfig]) -> Algorithm:
-    factory = ALGORITHMS[configs[0].algorithm.name]
-    given = [c.algorithm.hparams for c in configs]
-    defaults = {name: p.default for name, p in inspect.signature(factory).parameters.items()}
-    return factory(**{n: [g.get(n, default) for g in given] for n, default in defaults.items()})
+    name, given = configs[0].algorithm.name, [c.algorithm.hparams for c in configs]
+    if name not in ALGORITHMS:
+        return make_algorithm(name, given)
+    factory = ALGORITHMS[name]
+    return factory(**{p.name: [g.get(p.name, p.default) for g in given]
+                      for p in parameters_of(factory)})  # fmt: skip
 
 
 def _training(configs: Sequence[RunConfig]) -> Training:

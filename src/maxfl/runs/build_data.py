@@ -31,7 +31,8 @@ from maxfl.data.tables.columns import read_dataset
 from maxfl.data.tables.files import read_table
 from maxfl.data.tables.roles import TableOptions
 from maxfl.data.text import load_text
-from maxfl.runs.configs.data import DataConfig
+from maxfl.runs.configs.data import DataConfig, is_own_source
+from maxfl.runs.plugins.factories import make_data
 from maxfl.utils.errors import InputError
 
 _LOCK = threading.Lock()
@@ -65,7 +66,9 @@ def _prepare(
     data: DataConfig, seed: int, _variable: str | None, _changed: int | None
 ) -> Federation:
     rng = partition.generator(seed)
-    dataset = _dataset(data, rng)
+    dataset = _own(data, seed) if is_own_source(data.source) else _dataset(data, rng)
+    if isinstance(dataset, Federation):
+        return dataset
     return assemble(dataset, _split(data, dataset, rng), rng, **_cutting(data))
 
 
@@ -80,7 +83,10 @@ def write_prepared(
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".drawn-") as scratch:
         rng = partition.generator(seed)
-        dataset = _dataset(data, rng, Path(scratch))
+        own = _own(data, seed) if is_own_source(data.source) else None
+        if isinstance(own, Federation):
+            return _write_made(own, folder, progress)
+        dataset = _dataset(data, rng, Path(scratch)) if own is None else own
         split = train_test_split(dataset, _split(data, dataset, rng), rng, **_cutting(data))
         samples = sum(map(len, split.train)) + sum(map(len, split.test))
         each = sum(int(np.prod(a.shape[1:])) * a.dtype.itemsize for a in (dataset.x, dataset.y))
@@ -94,6 +100,42 @@ def write_prepared(
             folder, clients(), classes=dataset.classes, unseen=data.unseen,
             input_scaling=split.inputs.scaling, metadata=split.metadata, room=samples * each,
         )  # fmt: skip
+
+
+def _write_made(federation: Federation, folder: Path, progress: Callable[[int, int], None]) -> Path:
+    """Write a federation that is in memory."""
+
+    def clients() -> Iterator[tuple[Arrays, Arrays]]:
+        for k in range(federation.clients):
+            progress(k, federation.clients)
+            rows = [slice(*part.offsets[k : k + 2]) for part in (federation.train, federation.test)]
+            train, test = federation.train, federation.test
+            yield (train.x[rows[0]], train.y[rows[0]]), (test.x[rows[1]], test.y[rows[1]])
+
+    return write_federation(
+        folder, clients(), classes=federation.classes, unseen=federation.clients - federation.seen,
+        input_scaling=federation.input_scaling, metadata=federation.metadata,
+    )  # fmt: skip
+
+
+SPLITTING = (
+    "clients", "unseen", "samples", "min_samples", "alpha", "clusters", "shards", "train_fraction",
+    "flipped_fraction", "flip", "evaluate_on",
+)  # fmt: skip
+"""Settings of how samples are split over clients."""
+
+
+def _own(data: DataConfig, seed: int) -> Federation | Dataset:
+    """Call the user's own source, and refuse settings that a whole federation can't heed."""
+    made = make_data(data.source, data.options.given, seed)
+    given = [key for key in SPLITTING if key in data.model_fields_set]
+    given += ["partition"] if data.partition != "by-owner" else []
+    if isinstance(made, Federation) and given:
+        raise InputError(
+            f"{data.source} returns a whole federation, with its clients and their test data: "
+            f"leave {', '.join(f'data.{key}' for key in given)} out, or return a Dataset"
+        )
+    return made
 
 
 def _cutting(data: DataConfig) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from maxfl.report.legacy import writer
 from maxfl.report.model_card import cards
 from maxfl.report.source import has_results, read
 from maxfl.runs.checkpoint import Checkpoint
+from maxfl.runs.plugins.code import CODE_FROM, NO_CODE, Code
 from maxfl.runs.progress import ProgressFile
 from maxfl.utils.dicts import differences, written_first
 from maxfl.utils.errors import InputError, shorten
@@ -72,10 +73,12 @@ class RunFolder:
         return (self.path / EXPERIMENT).exists()
 
     @contextmanager
-    def claim(self, description: dict[str, Any], *, resume: bool) -> Iterator[bool]:
+    def claim(
+        self, description: dict[str, Any], *, resume: bool, code: Code = NO_CODE
+    ) -> Iterator[bool]:
         """Hold the folder for this experiment alone, or refuse. Gives whether it is finished."""
         with ExitStack() as stack:
-            held = partial(self._held, description, resume=resume)
+            held = partial(self._held, description, resume=resume, code=code)
             yield on_leader(lambda: stack.enter_context(held()))
 
     def checkpoint(self, description: dict[str, Any]) -> Checkpoint:
@@ -107,7 +110,7 @@ class RunFolder:
             warnings.warn(f"{card} can't be written: {error}", stacklevel=3)
 
     @contextmanager
-    def _held(self, description: dict[str, Any], *, resume: bool) -> Iterator[bool]:
+    def _held(self, description: dict[str, Any], *, resume: bool, code: Code) -> Iterator[bool]:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self.path, os.O_RDONLY)
@@ -117,11 +120,11 @@ class RunFolder:
             raise InputError(f"can't use {self.path} as a folder: {error.strerror}") from error
         try:
             _lock(descriptor, self.path)
-            yield self._claim(description, resume=resume)
+            yield self._claim(description, resume=resume, code=code)
         finally:
             os.close(descriptor)
 
-    def _claim(self, description: dict[str, Any], *, resume: bool) -> bool:
+    def _claim(self, description: dict[str, Any], *, resume: bool, code: Code) -> bool:
         folder = self.path
         try:
             inside = {path.name for path in folder.iterdir()}
@@ -129,7 +132,9 @@ class RunFolder:
             # link for the checkpoint, to a scratch disk say, may be made beforehand.
             links = {CHECKPOINT} if (folder / CHECKPOINT).is_symlink() else set()
             if not inside - {partial_path(folder / EXPERIMENT).name} - links:
-                write_json(folder / EXPERIMENT, {"maxfl": version("maxfl"), **description})
+                noted = {CODE_FROM: code.folders_from(folder)} if code.folders else {}
+                written = {"maxfl": version("maxfl"), **description, **noted}
+                write_json(folder / EXPERIMENT, written)
                 return False
         except OSError as error:
             raise InputError(f"can't use the folder {folder}: {error.strerror}") from error
@@ -165,6 +170,7 @@ class RunFolder:
 
 def _refuse_another(folder: Path, there: dict[str, Any], here: dict[str, Any]) -> None:
     """Refuse a folder that holds another experiment, and say in what it differs."""
+    there = {key: value for key, value in there.items() if key != CODE_FROM}
     noted = {} if "maxfl" in here else {"maxfl": there.get("maxfl")}
     changed = differences(there, {**here, **noted})
     if not changed:

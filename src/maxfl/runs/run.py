@@ -68,12 +68,14 @@ def run(
     description = simulation.describe()
     if labels.config is not None:  # first, so that what differs is named as the user wrote it
         description = {"config": labels.config, **description}
+    if labels.code.digests:
+        description["code"] = labels.code.digests
     session.assert_same(description)
     checkpoint = place.checkpoint(description)
     with raise_together():  # before the folder is claimed, which another try may want
         if is_leader() and not place.is_begun:
             simulation.resources.require_space(place.path, ELSEWHERE)
-    with place.claim(description, resume=resume) as finished:
+    with place.claim(description, resume=resume, code=labels.code) as finished:
         shown = place.progress(labels.values, progress)
         if not finished:
             saved = checkpoint.shared(simulation)  # a damaged one is refused, and nothing changed

@@ -23,6 +23,7 @@ from maxfl.engine.trainer import Progress
 from maxfl.runs.build import Group, alike, build, group
 from maxfl.runs.folder import RunFolder
 from maxfl.runs.grid import Grid, describe_values
+from maxfl.runs.plugins.used import code_of
 from maxfl.runs.run import ELSEWHERE, run
 from maxfl.runs.tables import Labels, to_parquet
 from maxfl.runs.trackers.base import OpenTracker
@@ -59,10 +60,13 @@ def run_sweep(
     # Built once beforehand, so that every mistake shows before the first training.
     with raise_together():
         forecasts = [_forecast(members, max_parallel) for members in groups]
-    description = {
+    code = code_of(grid.configs)
+    description: dict[str, Any] = {
         "configurations": {str(index): config for index, config in enumerate(settings)},
         "groups": {str(g): forecast.description for g, forecast in enumerate(forecasts)},
     }
+    if code.digests:
+        description["code"] = code.digests
     assert_same(description)
     place = RunFolder(folder, TABLES)
     with raise_together():
@@ -71,7 +75,7 @@ def run_sweep(
             needed = 2 * sum(forecast.result_bytes for forecast in forecasts)
             largest_group = max(forecast.folder_bytes for forecast in forecasts)
             require_space(folder, max(needed, largest_group), "the sweep", ELSEWHERE)
-    with place.claim(description, resume=resume) as finished:
+    with place.claim(description, resume=resume, code=code) as finished:
         if not finished:
             largest = max(forecast.bytes for forecast in forecasts)
             if announce:
@@ -143,6 +147,7 @@ class _Groups(NamedTuple):
                 indices,
                 [self.grid.values[n] for n in indices],
                 [config.model_dump(mode="json") for config in configs],
+                code_of(configs),
             )
             try:
                 run(

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from maxfl.core.federation import Federation
 from maxfl.data.statistics import federation_stats
 from maxfl.engine.history import History
+from maxfl.runs.plugins.code import NO_CODE, Code
 from maxfl.utils.errors import InputError, check_count, shorten
 from maxfl.utils.paths import PARTITION, TABLES
 
@@ -26,11 +27,14 @@ class Labels(NamedTuple):
         values: What is special about each, by setting; by default nothing.
         config: The settings that the simulation was built from, to be kept in the folder; a list
             of them for several configurations.
+        code: Digests of the code that the settings name, beside this package, to be kept too: with
+            other code, a run is not resumed.
     """
 
     indices: Sequence[int] = ()
     values: Sequence[dict[str, Any]] = ()
     config: Any = None
+    code: Code = NO_CODE
 
     def of(self, configurations: int) -> "Labels":
         """Return the labels of so many configurations, defaults filled in."""
@@ -52,7 +56,7 @@ class Labels(NamedTuple):
             config = _plain(self.config, "config")
         except RecursionError:
             raise InputError("labels hold themselves: a results file can't hold that") from None
-        return Labels([*map(int, indices)], plain, config)
+        return Labels([*map(int, indices)], plain, config, self.code)
 
 
 def _check_values(chosen: Any) -> None:

@@ -16,7 +16,7 @@ def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def written_first(changed: list[str]) -> list[str]:
     """Return the differences in what the user wrote, if any: the others follow from them."""
-    return [line for line in changed if line.startswith("config")] or changed
+    return [line for line in changed if line.startswith(("config", "code."))] or changed
 
 
 def differences(

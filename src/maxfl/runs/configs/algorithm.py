@@ -1,12 +1,13 @@
 """The table ``[algorithm]``: the method by name, and its hyper-parameters."""
 
-import inspect
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from maxfl.algorithms import ALGORITHMS
-from maxfl.utils.errors import did_you_mean
+from maxfl.runs.configs.own import own_or
+from maxfl.runs.plugins.entry_points import load_named
+from maxfl.runs.plugins.parameters import Parameter, check_hparams, own_parameters, parameters_of
 
 
 class AlgorithmConfig(BaseModel):
@@ -14,22 +15,23 @@ class AlgorithmConfig(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False)
 
-    name: Literal[tuple(ALGORITHMS)] = Field("maxfl", description="the method")  # type: ignore[valid-type]
+    name: Annotated[Literal[tuple(ALGORITHMS)], own_or("algorithm")] = Field(  # type: ignore[valid-type]
+        "maxfl", description="the method; your own as `module:function`"
+    )
 
     @model_validator(mode="after")
     def _known(self) -> "AlgorithmConfig":
-        allowed = list(inspect.signature(ALGORITHMS[self.name]).parameters)
-        for key, value in self.hparams.items():
-            if key not in allowed:
-                raise ValueError(
-                    f"{self.name} has no hyper-parameter `{key}`; it has {', '.join(allowed)}"
-                    f"{did_you_mean(key, allowed)}"
-                )
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise ValueError(f"`{key}` = {value!r} is not a number")
+        check_hparams(self.name, hparams_of(self.name), self.hparams)
         return self
 
     @property
     def hparams(self) -> dict[str, Any]:
         """The method's hyper-parameters that the file gives."""
         return dict(self.__pydantic_extra__ or {})
+
+
+def hparams_of(name: str) -> list[Parameter]:
+    """Return the hyper-parameters of a method."""
+    if name in ALGORITHMS:
+        return parameters_of(ALGORITHMS[name])
+    return own_parameters(load_named(name, "algorithm"))

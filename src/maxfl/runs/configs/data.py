@@ -1,20 +1,28 @@
 """The table ``[data]``: where the samples come from, and how they are split over clients."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
+    ConfigDict,
     Field,
     NonNegativeFloat,
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
+    ValidatorFunctionWrapHandler,
+    field_validator,
     model_validator,
 )
 
 from maxfl.data.tables.roles import Encoding, Missing, TableOptions, Task
 from maxfl.data.text import compiled
+from maxfl.runs.configs.own import take_own
 from maxfl.runs.configs.section import Section
+from maxfl.runs.plugins.entry_points import load_named
+from maxfl.runs.plugins.factories import SEED
+from maxfl.runs.plugins.parameters import check_given, check_plain, own_parameters
+from maxfl.utils.errors import InputError
 
 LEAF = ("leaf-femnist", "leaf-shakespeare", "leaf-reddit")
 Names = Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
@@ -22,6 +30,17 @@ AT_PATH = (*LEAF, "text")
 """Sources that are read where `path` says, and have their clients."""
 TWEETS_OF_A_USER = 50
 """The paper's users have at least so many, and so have the made-up ones of the stand-in."""
+
+
+class OptionsConfig(Section):
+    """Parameters of the user's own data source."""
+
+    model_config = ConfigDict(extra="allow")
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Them, as the file gives them."""
+        return dict(self.__pydantic_extra__ or {})
 
 
 class DataConfig(Section):
@@ -52,6 +71,11 @@ class DataConfig(Section):
         description="see `maxfl data list`; leaf-...: LEAF's JSON files, and text: your own text, "
         "at `path`; table, arrays: your own `file`, whose suffix says which; disk: a `folder` of "
         "`maxfl data write`, of which a cohort at a time is in memory",
+    )
+    options: OptionsConfig = Field(
+        OptionsConfig(),
+        description="for a source of your own, `module:function`: a table with the function's "
+        "parameters; `seed` is filled in",
     )
     dir: Path | None = Field(
         None, strict=False, description="folder to look for data sets in, before `MAXFL_DATA`"
@@ -185,6 +209,11 @@ class DataConfig(Section):
         None, description="seed of the partition; by default the run's seed"
     )
 
+    @field_validator("source", mode="wrap")
+    @classmethod
+    def _may_be_own(cls, value: Any, of_list: ValidatorFunctionWrapHandler) -> Any:
+        return take_own("data", value, of_list)
+
     @model_validator(mode="before")
     @classmethod
     def _takes_owners(cls, given: Any) -> Any:
@@ -195,9 +224,10 @@ class DataConfig(Section):
         if isinstance(file, str | Path):
             kind = "arrays" if Path(file).suffix.lower() == ".npz" else "table"
             given = {"source": kind, **given}
-        if given.get("source") in AT_PATH:
+        source = given.get("source")
+        if source in AT_PATH or (isinstance(source, str) and is_own_source(source)):
             return {"partition": "by-owner", **given}
-        if given.get("source") != "table" or given.get("client_column") is None:
+        if source != "table" or given.get("client_column") is None:
             return given
         # A table has few clients, as hospitals: none is held out unless that is asked for.
         return {"partition": "by-owner", "unseen": 0, **given}
@@ -229,6 +259,11 @@ class DataConfig(Section):
             self._names_columns()
         if (self.source == "disk") != (self.folder is not None):
             raise ValueError('`folder` and source = "disk" go together: give both or neither')
+        if is_own_source(self.source):
+            check_options(self.source, self.options.given)
+            return self
+        if self.options.given:
+            raise ValueError("`options` are for a source of your own, as mymodule:mydata")
         if self.source == "disk":
             return self
         owned = ("arrays", "table", "sent140", "synthetic", *AT_PATH)
@@ -275,3 +310,17 @@ class DataConfig(Section):
                 f'source = "sent140-stand-in" makes up users of at least {TWEETS_OF_A_USER} '
                 f"tweets: raise `{setting}`"
             )
+
+
+def is_own_source(source: str) -> bool:
+    """Return whether a source is the user's own code."""
+    return source not in get_args(DataConfig.model_fields["source"].annotation)
+
+
+def check_options(source: str, given: dict[str, Any]) -> None:
+    """Refuse options that the user's own source does not have, or lacks."""
+    if SEED in given:
+        raise InputError("`options.seed`: the seed of the data is data.seed")
+    known = own_parameters(load_named(source, "data"), filled=(SEED,))
+    check_given(source, known, given, "option")
+    check_plain(given)

@@ -1,18 +1,23 @@
 """A run as a TOML file: validated as a whole before anything is computed."""
 
-import inspect
 import re
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
-from maxfl.algorithms import ALGORITHMS
 from maxfl.report.legacy import SETTINGS
-from maxfl.runs.configs.algorithm import AlgorithmConfig
+from maxfl.runs.configs.algorithm import AlgorithmConfig, hparams_of
 from maxfl.runs.configs.data import DataConfig
-from maxfl.runs.configs.model import DEFAULT_MODEL, MODEL_CONFIGS
+from maxfl.runs.configs.model import (
+    DEFAULT_MODEL,
+    MODEL_CONFIGS,
+    ModelSettings,
+    OwnModelConfig,
+    own_settings,
+)
 from maxfl.runs.configs.run import RunConfig
 from maxfl.utils.errors import InputError, did_you_mean, shorten
 
@@ -27,17 +32,22 @@ class Named(NamedTuple):
     """A section whose other settings depend on a name: the default one, and those of each."""
 
     default: str
-    settings: dict[str, set[str]]
+    settings: Callable[[str], set[str]]
+
+
+def _settings_of_method(name: str) -> set[str]:
+    return {parameter.name for parameter in hparams_of(name)}
+
+
+def _settings_of_model(name: str) -> set[str]:
+    if name in MODEL_CONFIGS:
+        return set(MODEL_CONFIGS[name].model_fields)
+    return {*ModelSettings.model_fields, *(parameter.name for parameter in own_settings(name))}
 
 
 NAMED = {
-    "algorithm": Named(
-        AlgorithmConfig().name,
-        {name: set(inspect.signature(make).parameters) for name, make in ALGORITHMS.items()},
-    ),
-    "model": Named(
-        DEFAULT_MODEL, {name: set(config.model_fields) for name, config in MODEL_CONFIGS.items()}
-    ),
+    "algorithm": Named(AlgorithmConfig().name, _settings_of_method),
+    "model": Named(DEFAULT_MODEL, _settings_of_model),
 }
 
 
@@ -111,9 +121,10 @@ def override_all(raw: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any
 def _without_others(table: Any, named: Named, new: Any) -> Any:
     """Return a section's table without settings that the one of the new name lacks."""
     old = table.get("name", named.default) if isinstance(table, dict) else None
-    if not all(isinstance(name, str) and name in named.settings for name in (old, new)):
+    try:
+        before, after = named.settings(str(old)), named.settings(str(new))
+    except InputError:
         return table  # left for the validation to explain
-    before, after = named.settings[str(old)], named.settings[str(new)]
     return {key: value for key, value in table.items() if key not in before or key in after}
 
 
@@ -288,6 +299,6 @@ def _locate(loc: tuple[Any, ...]) -> tuple[tuple[Any, ...], type[BaseModel]]:
     In between, the key of a model's setting has the model's name.
     """
     if loc[0] == "model" and len(loc) > 1:
-        return (loc[0], *loc[2:]), MODEL_CONFIGS[loc[1]]
+        return (loc[0], *loc[2:]), MODEL_CONFIGS.get(loc[1], OwnModelConfig)
     field = RunConfig.model_fields.get(str(loc[0]))
     return loc, RunConfig if field is None or len(loc) == 1 else field.annotation  # type: ignore[return-value]

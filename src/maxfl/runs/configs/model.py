@@ -2,11 +2,24 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, PositiveFloat, PositiveInt, Tag
+from pydantic import (
+    ConfigDict,
+    Discriminator,
+    Field,
+    PositiveFloat,
+    PositiveInt,
+    Tag,
+    model_validator,
+)
 
 from maxfl.core.model import Precision
 from maxfl.models.convolution import Padding
+from maxfl.runs.configs.own import own_or
 from maxfl.runs.configs.section import Fraction, Section
+from maxfl.runs.plugins.entry_points import find_target, load_named
+from maxfl.runs.plugins.factories import FROM_DATA
+from maxfl.runs.plugins.parameters import Parameter, check_given, check_plain, own_parameters
+from maxfl.utils.errors import InputError
 
 Widths = Annotated[tuple[PositiveInt, ...], Field(strict=False)]
 SomeWidths = Annotated[tuple[PositiveInt, ...], Field(strict=False, min_length=1)]
@@ -25,10 +38,11 @@ class ModelSettings(Section):
     """What all models have."""
 
     name: str
-    loss: LossName = Field(
+    loss: Annotated[LossName, own_or("loss")] = Field(
         "auto",
         description="what it is trained on; auto: cross-entropy of classes, next-token of "
-        "sequences of integers, squared-error of floats",
+        "sequences of integers, squared-error of floats; your own as `module:function`, a "
+        "function of (outputs, y) that gives one number for each sample",
     )
     huber_delta: PositiveFloat = Field(
         1.0, description="for huber: the error from which on the loss is linear"
@@ -114,7 +128,38 @@ class TransformerConfig(ModelSettings):
     )
 
 
+class OwnModelConfig(ModelSettings):
+    """A model of one's own, ``module:function``; its settings are the function's parameters."""
+
+    model_config = ConfigDict(extra="allow")
+
+    @model_validator(mode="after")
+    def _known(self) -> "OwnModelConfig":
+        check_given(self.name, own_settings(self.name), self.settings, "setting")
+        check_plain(self.settings)
+        return self
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Those that only this model has, as the file gives them."""
+        return dict(self.__pydantic_extra__ or {})
+
+
+def own_settings(name: str) -> list[Parameter]:
+    """Return the settings that only a model of one's own has."""
+    known = own_parameters(load_named(name, "model"), filled=FROM_DATA)
+    for parameter in known:
+        if parameter.name in ModelSettings.model_fields:
+            raise InputError(
+                f"`{parameter.name}` of {name} has the name of a setting that all models have: "
+                f"rename it"
+            )
+    return known
+
+
 DEFAULT_MODEL = "mlp"
+OWN = "own"
+"""The tag of models that are not of the zoo."""
 MODEL_CONFIGS: dict[str, type[ModelSettings]] = {
     "mlp": MlpConfig,
     "logistic": LogisticConfig,
@@ -126,9 +171,11 @@ MODEL_CONFIGS: dict[str, type[ModelSettings]] = {
 
 
 def _name_of(table: Any) -> str:
-    """Return the name in a table, or the default."""
+    """Return the name in a table, or the default; one tag for all that are own code."""
     given = table.get("name", DEFAULT_MODEL) if isinstance(table, dict) else DEFAULT_MODEL
-    return str(getattr(table, "name", given))[:60]
+    name = getattr(table, "name", given)
+    is_own = name not in MODEL_CONFIGS and find_target(name, "model") is not None
+    return OWN if is_own else str(name)[:60]
 
 
 ModelConfig = Annotated[
@@ -137,7 +184,8 @@ ModelConfig = Annotated[
     | Annotated[CnnConfig, Tag("cnn")]
     | Annotated[ResnetConfig, Tag("resnet")]
     | Annotated[LstmConfig, Tag("lstm")]
-    | Annotated[TransformerConfig, Tag("transformer")],
+    | Annotated[TransformerConfig, Tag("transformer")]
+    | Annotated[OwnModelConfig, Tag(OWN)],
     Discriminator(_name_of),
 ]
 """The table ``[model]``; which one it is, its name says."""
@@ -145,5 +193,7 @@ ModelConfig = Annotated[
 
 def model_settings(config: ModelSettings) -> dict[str, Any]:
     """Return the settings that only this model has, by its factory's names."""
+    if isinstance(config, OwnModelConfig):
+        return config.settings
     names = type(config).model_fields.keys() - ModelSettings.model_fields.keys()
     return {key: getattr(config, key) for key in names}
