@@ -230,11 +230,23 @@ def _show_table(configurations: Sequence[dict[str, Any]], title: str, metric: "M
     for note in dict.fromkeys(note for e in configurations for note in e["notes"]):
         console.print(f"Split: {note}.", style="yellow", markup=False, highlight=False)
     console.print(
-        "GM-Appeal: share of clients whose held-out loss with the global model is below what they "
-        "require, by default the held-out loss of a model trained alone.\nPreferred model: "
+        f"{_appeal_words(configurations[0])}\nPreferred model: "
         f"{measure.words}{direction(metric)} if clients so satisfied use the global model, and the "
         f"others their own. If all seen clients used their own: {_solo(configurations, measure)}.",
         style="dim",
+    )
+
+
+def _appeal_words(entry: dict[str, Any]) -> str:
+    """Say what GM-Appeal is, by what decides."""
+    if decides := entry.get("decides"):
+        return (
+            f"GM-Appeal: share of clients for whom the global model's {decides['name']} on "
+            f"held-out data is at least as good as they require."
+        )
+    return (
+        "GM-Appeal: share of clients whose held-out loss with the global model is below what they "
+        "require, by default the held-out loss of a model trained alone."
     )
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from maxfl.algorithms import ALGORITHMS
 from maxfl.algorithms.maxfl_annealed import temperature as annealed_temperature
 from maxfl.core.metrics import MetricInfo
-from maxfl.report.measures import first_metric
+from maxfl.report.measures import deciding_metric, first_metric
 from maxfl.report.names import NAME, label_of
 from maxfl.utils.errors import InputError
 
@@ -53,6 +53,11 @@ class Configuration(NamedTuple):
     def metric(self) -> MetricInfo:
         """The model's first metric."""
         return first_metric(self.entry)
+
+    @property
+    def decides(self) -> MetricInfo | None:
+        """The metric that requirements are about; None for the loss."""
+        return deciding_metric(self.entry)
 
 
 class Found(NamedTuple):

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from maxfl.core import appeal
 from maxfl.core.metrics import MetricInfo
-from maxfl.report.measures import APPEAL, capitalised, direction, measure_of
+from maxfl.report.measures import APPEAL, capitalised, deciding_words, direction, measure_of
 from maxfl.report.series import Key, Series, shown_name, used_model, value_range
 from maxfl.report.style import COLOURS, STYLE, line_style
 from maxfl.report.traces import Trace
@@ -159,7 +159,8 @@ def draw_weights(trace: Trace, method: str, temperature: float) -> Figure:
     with mpl.rc_context(_style()):
         figure = Figure(figsize=(6.4, 3.8), layout="constrained")
         axis = figure.subplots()
-        reach = float(np.clip(_limits(np.abs(trace.gap), 99)[0], 2, 12))
+        least = 2.0 if trace.decides is None else 4 * temperature
+        reach = float(np.clip(_limits(np.abs(trace.gap), 99)[0], least, 12))
         x = np.linspace(-reach, reach, 400)
 
         def curve(gap: Any) -> Any:
@@ -174,7 +175,8 @@ def draw_weights(trace: Trace, method: str, temperature: float) -> Figure:
             axis.plot(gap, curve(gap), ls="", marker=mark, ms=5, alpha=0.6, color=colour,
                       label=name, mfc="none")  # fmt: skip
         axis.axvline(0, color="0.4", lw=0.8, ls=":")
-        axis.set_xlabel("gap F(w) − ρ: left of 0, clients are satisfied on training data")
+        decides = deciding_words(trace.decides)
+        axis.set_xlabel(f"gap of {decides}: left of 0, clients are satisfied on training data")
         axis.set_ylabel("weight q")
         axis.set_title(f"{method}: seen clients on the curve of weights, T = {temperature:g}",
                        loc="left", fontsize=10)  # fmt: skip

@@ -77,6 +77,17 @@ def capitalised(words: str) -> str:
     return words[0].upper() + words[1:]
 
 
+def deciding_words(decides: MetricInfo | None) -> str:
+    """Return what requirements are about, for people."""
+    return "loss" if decides is None else words_of(decides)
+
+
+def deciding_metric(entry: Mapping[str, Any]) -> MetricInfo | None:
+    """Return the metric that requirements are about in a summary's entry; None for the loss."""
+    decides = entry.get("decides")
+    return MetricInfo(**decides) if decides else None
+
+
 def first_metric(entry: Mapping[str, Any]) -> MetricInfo:
     """Return the first metric of a summary's entry; those that name none are of classifiers."""
     named = entry.get("metrics")

@@ -12,7 +12,14 @@ from maxfl.core.local_optimizers import ADAMW_DECAY
 from maxfl.core.metrics import MetricInfo
 from maxfl.report.configurations import Configuration
 from maxfl.report.legacy import METRICS
-from maxfl.report.measures import APPEAL, capitalised, direction, measure_of, words_of
+from maxfl.report.measures import (
+    APPEAL,
+    capitalised,
+    deciding_words,
+    direction,
+    measure_of,
+    words_of,
+)
 from maxfl.report.names import method_name
 from maxfl.report.source import Source
 from maxfl.report.traces import Partition, Trace, read_partition, read_trace
@@ -65,7 +72,7 @@ def sections(configuration: Configuration, trace: Trace | None) -> list[Section]
         Section("The data", [_sentence(configuration.data), *_split(settings),
                              *_clients(trace, settings),
                              *(f"Note: {note}." for note in entry["notes"])]),
-        Section("What clients require", _requirement(settings)),
+        Section("What clients require", _requirement(settings, configuration.decides)),
     ]  # fmt: skip
     if trace is not None:
         partition = read_partition(configuration.run_folder)
@@ -77,7 +84,7 @@ def sections(configuration: Configuration, trace: Trace | None) -> list[Section]
         parts.append(Section("What it reaches", _means(entry["seen"], configuration.metric)))
     if "answers" in entry:
         parts.append(Section("How clients answered", _answers(entry)))
-    return [*parts, Section("Before you use it", _advice())]
+    return [*parts, Section("Before you use it", _advice(configuration.decides))]
 
 
 def _sentence(words: str) -> str:
@@ -202,20 +209,8 @@ def _called(name: Any) -> str:
     return f"client {name}" if str(name).isdigit() else str(name)
 
 
-def _requirement(settings: Mapping[str, Any]) -> list[str]:
-    loss, custom = settings.get("requirement.loss"), settings.get("requirement.rule")
-    kind = settings.get("requirement.kind") or (
-        custom if custom else "solo" if loss is None else "fixed"
-    )
-    multiple = settings.get("requirement.multiple", 1.0)
-    times = "" if multiple == 1 else f", times {multiple}"
-    rule = {
-        "solo": f"The model must have a smaller loss than the one that the client trains alone, "
-        f"in {settings.get('requirement.steps', 'some')} steps{times}.",
-        "fixed": f"The model must have a loss below {loss}.",
-        "clients": "Each client sets its requirement, and does not tell it unless it is asked to.",
-    }
-    lines = [rule.get(str(kind), f"A custom rule ({kind}).")]
+def _requirement(settings: Mapping[str, Any], decides: MetricInfo | None) -> list[str]:
+    lines = [_rule(settings, _requirement_kind(settings), decides)]
     participation = settings.get("participation.rule", "everyone")
     if participation == "everyone":
         lines.append("Clients could not refuse, satisfied or not.")
@@ -225,6 +220,46 @@ def _requirement(settings: Mapping[str, Any]) -> list[str]:
             f"{settings.get('participation.start_round')}, where they were not satisfied."
         )
     return lines
+
+
+def _requirement_kind(settings: Mapping[str, Any]) -> str:
+    """Return the kind of requirement; runs from Python do not name it."""
+    given = {name: settings.get(f"requirement.{name}") for name in ("rule", "value", "loss")}
+    in_python = next((name for name, value in given.items() if value is not None), "multiple")
+    kinds = {"rule": "custom", "value": "metric", "loss": "fixed", "multiple": "solo"}
+    stated = "file" if settings.get("requirement.clients") else kinds[in_python]
+    return str(settings.get("requirement.kind") or stated)
+
+
+def _rule(settings: Mapping[str, Any], kind: str, decides: MetricInfo | None) -> str:
+    """Say what clients require."""
+    words = deciding_words(decides)
+    than, bound = f"a smaller {words} than", f"a {words} below"
+    if decides is not None:
+        than = f"at least as good a value of {words} as"
+        bound = f"{'at least' if decides.higher_is_better else 'at most'} this {words}:"
+    multiple = settings.get("requirement.multiple", 1.0)
+    times = "" if multiple == 1 else f", times {multiple}"
+    match kind:
+        case "solo":
+            steps = settings.get("requirement.steps", "some")
+            one = "the one" if decides is None else "that"
+            return (
+                f"The model must have {than} {one} that the client trains alone, in {steps} "
+                f"steps{times}."
+            )
+        case "fixed" | "metric":
+            value = settings.get("requirement.loss" if kind == "fixed" else "requirement.value")
+            return f"The model must have {bound} {value}."
+        case "file":
+            rest = settings.get("requirement.otherwise")
+            others = f"; those without a value: {rest}" if isinstance(rest, str) else ""
+            return f"Each client has a {words} of its own that the model must have{others}."
+        case "clients":
+            return "Each client sets its requirement, and does not tell it unless it is asked to."
+        case _:
+            rule = settings.get("requirement.rule", kind)
+            return f"A custom rule ({rule}) says what {words} the model must have for each client."
 
 
 def _reaches(trace: Trace, entry: Mapping[str, Any], metric: MetricInfo) -> list[str]:
@@ -271,7 +306,8 @@ def _fails(trace: Trace, partition: Partition | None, metric: MetricInfo) -> lis
         count = int(unsatisfied.sum())
         lines.append(
             f"It does not meet the requirement of {count} of {total} {name} clients: their "
-            f"held-out loss is above it (median gap {np.median(gap[unsatisfied]):.2f})."
+            f"held-out {deciding_words(trace.decides)} misses it "
+            f"(median gap {np.median(gap[unsatisfied]):.2f})."
             + _against_solo(
                 trace.metric[-1, unsatisfied].mean() - trace.solo_metric[unsatisfied].mean(), metric
             )
@@ -363,9 +399,9 @@ def _marks(unsatisfied: Any, satisfied: Any, partition: Partition | None) -> lis
     return lines
 
 
-def _advice() -> list[str]:
+def _advice(decides: MetricInfo | None) -> list[str]:
     return [
-        "Compare it with your own model on your own held-out data, by the loss: that is what the "
-        "requirement is about.",
+        f"Compare it with your own model on your own held-out data, by the "
+        f"{deciding_words(decides)}: that is what the requirement is about.",
         "It was not tested for privacy leaks, nor on data from other sources than the above.",
     ]

@@ -18,6 +18,7 @@ from maxfl.report.measures import (
     WILLING,
     Measure,
     capitalised,
+    deciding_words,
     direction,
     measure_of,
 )
@@ -53,8 +54,10 @@ def page(
     """Write the page's HTML; the first table is the summary, a second one compares methods."""
     source, series, traces = results
     packed, metric = choose(traces), source.metric
+    decides = deciding_words(source.configurations[0].decides)
     data = {
         "metric": _metric(metric),
+        "decides": decides,
         "colours": COLOURS,
         "states": STATES,
         "stateNames": STATE_NAMES,
@@ -73,6 +76,7 @@ def page(
         "verdict": "".join(f"<p>{html.escape(v)}</p>" for v in verdicts),
         "notes": "".join(f"<li>{html.escape(note)}</li>" for note in notes),
         "metric": html.escape(f"{capitalised(measure_of(metric).words)}{direction(metric)}"),
+        "decides": html.escape(decides),
         "tables": to_html(tables[0]),
         "comparison": "".join(map(to_html, tables[1:])),
         "cards": _cards(source, series, traces),
@@ -201,7 +205,7 @@ def _run(
         "byzantine": np.flatnonzero(trace.byzantine).tolist(),
         "samples": trace.train_samples.tolist(),
         "requirement": _printed(trace.test_requirement, 3),
-        "loss": _printed(trace.test_loss[-1], 3),
+        "value": _printed(trace.test_value[-1], 3),
         "gap": _printed(trace.held_out_gap[-1], 3),
         "metric": _printed(trace.metric[-1], measure.digits, measure.percent),
         "solo": _printed(trace.solo_metric, measure.digits, measure.percent),

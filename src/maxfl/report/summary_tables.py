@@ -3,7 +3,13 @@
 from collections.abc import Iterator, Mapping
 
 from maxfl.core.metrics import MetricInfo
-from maxfl.report.measures import capitalised, direction, measure_of, summary_measures
+from maxfl.report.measures import (
+    capitalised,
+    deciding_words,
+    direction,
+    measure_of,
+    summary_measures,
+)
 from maxfl.report.series import Key, Series
 from maxfl.report.source import Source
 from maxfl.report.table import Cell, Statistic, Table, narrow
@@ -64,9 +70,10 @@ def clients_table(traces: Mapping[TraceKey, Trace], metric: MetricInfo) -> Table
                 int(trace.train_samples[k]), "yes" if trace.flipped[k] else "no",
                 *client_cells(trace, k, float(gap[k]), metric),
             ))  # fmt: skip
+    decides = deciding_words(next(iter(traces.values())).decides if traces else None)
     headings = (
         "data", "method", "model", "seed", "client", "group", "training samples", "flipped",
-        "requirement", "held-out loss", "gap", measure_of(metric).heading,
+        "requirement", f"held-out {decides}", "gap", measure_of(metric).heading,
         measure_of(metric, "solo").heading, "satisfied", "willing", "sampled", "participated",
     )  # fmt: skip
     return narrow(Table("clients", "Every client in the end", headings, rows))
@@ -78,7 +85,7 @@ def client_cells(trace: Trace, k: int, gap: float, metric: MetricInfo) -> tuple[
     satisfied = "Byzantine" if trace.byzantine[k] else "yes" if trace.satisfied[-1, k] else "no"
     return (
         Statistic.of([trace.test_requirement[k]], 3),
-        Statistic.of([trace.test_loss[-1, k]], 3),
+        Statistic.of([trace.test_value[-1, k]], 3),
         Statistic.of([gap], 3, signed=True),
         measure.statistic([trace.metric[-1, k]]),
         measure.statistic([trace.solo_metric[k]]),

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from maxfl.core.metrics import MetricInfo
 from maxfl.report.configurations import Configuration
 from maxfl.report.measures import measure_of
 from maxfl.report.source import read_table
@@ -21,14 +22,15 @@ Flags = NDArray[np.bool_]
 TraceKey = tuple[str, str, int]
 """Case, method and seed."""
 
-HISTORY = ("round", "client", "train_loss", "test_loss", "satisfied_held_out", "willing")
+HISTORY = ("round", "client", "satisfied_held_out", "willing")
 CLIENTS = (
     "name", "seen", "byzantine", "train_samples", "test_samples", "requirement", "test_requirement",
 )  # fmt: skip
-"""Columns, beside those of the model's metric."""
-PERSONAL = ("test_loss", "satisfied_held_out")
-"""Columns that are those of personal models too, with ``personal_`` before the name; the metric is
-another. Weights and leaving depend on the global model all the same."""
+"""Columns, beside those of the model's metric and of what requirements are about."""
+PERSONAL = "satisfied_held_out"
+"""A column that personal models have too, with ``personal_`` before the name; the metric, and what
+requirements are about on held-out data, are others. Weights and leaving depend on the global model
+all the same."""
 
 
 class Trace(NamedTuple):
@@ -36,10 +38,11 @@ class Trace(NamedTuple):
 
     Attributes:
         rounds: Rounds done at each evaluation, int[E].
-        train_loss: F_k(w), float[E, K].
-        test_loss: f_k(w), float[E, K]; of personal models, if ``model`` says so.
+        train_value: What requirements are about on training data, F_k(w) unless it is a metric,
+            float[E, K].
+        test_value: The same on held-out data; of personal models, if ``model`` says so.
         metric: The model's first metric on held-out data, float[E, K]; likewise.
-        satisfied: f_k(w) < f_k(ŵ_k), the held-out reading, bool[E, K]; likewise.
+        satisfied: Whether the requirement is met, the held-out reading, bool[E, K]; likewise.
         willing: Would participate in the next round, bool[E, K].
         sampled: Was sampled since the evaluation before, bool[E, K].
         participated: Participated since the evaluation before, bool[E, K].
@@ -50,16 +53,17 @@ class Trace(NamedTuple):
         train_samples: int[K].
         test_samples: int[K].
         requirement: ρ_k, float[K].
-        test_requirement: f_k(ŵ_k), float[K].
+        test_requirement: Its held-out counterpart, float[K].
         solo_metric: The same of the model trained alone, float[K].
         rounds_sampled: Number of rounds in which each client was sampled, int[K].
         rounds_participated: Number of rounds in which it participated, int[K].
         model: Whose results these are, "global" or "personal".
+        decides: The metric that requirements are about; None for the loss.
     """
 
     rounds: NDArray[np.int64]
-    train_loss: Floats
-    test_loss: Floats
+    train_value: Floats
+    test_value: Floats
     metric: Floats
     satisfied: Flags
     willing: Flags
@@ -77,16 +81,22 @@ class Trace(NamedTuple):
     rounds_sampled: NDArray[np.int64]
     rounds_participated: NDArray[np.int64]
     model: str = "global"
+    decides: MetricInfo | None = None
 
     @property
     def gap(self) -> Floats:
-        """F_k(w) − ρ_k, on which weights and leaving depend, float[E, K]."""
-        return self.train_loss - self.requirement
+        """F_k(w) − ρ_k, on which weights and leaving depend, float[E, K]; not met above 0."""
+        return self._sign * (self.train_value - self.requirement)
 
     @property
     def held_out_gap(self) -> Floats:
-        """f_k(w) − f_k(ŵ_k), on which satisfaction depends, float[E, K]."""
-        return self.test_loss - self.test_requirement
+        """The same on held-out data, on which satisfaction depends, float[E, K]."""
+        return self._sign * (self.test_value - self.test_requirement)
+
+    @property
+    def _sign(self) -> np.float32:
+        higher = self.decides is not None and self.decides.higher_is_better
+        return np.float32(-1 if higher else 1)
 
     @property
     def satisfied_at_end(self) -> Flags:
@@ -108,8 +118,10 @@ def read_trace(
     if index < 0:
         return None
     metric = metric or measure_of(configuration.metric).key
-    own = {n: f"personal_{n}" if model == "personal" else n for n in (*PERSONAL, metric)}
-    columns = tuple(own.get(name, name) for name in (*HISTORY, metric))
+    name = "loss" if configuration.decides is None else configuration.decides.name
+    train, test = f"train_{name}", f"test_{name}"
+    own = {n: f"personal_{n}" if model == "personal" else n for n in (PERSONAL, test, metric)}
+    columns = tuple(own.get(name, name) for name in (*HISTORY, train, test, metric))
     history = _rows(folder / "history.parquet", index, columns)
     history |= {name: history[column] for name, column in own.items()}
     clients = _rows(folder / "clients.parquet", index, (*CLIENTS, f"solo_{metric}"))
@@ -125,11 +137,11 @@ def read_trace(
     boolean = {n: history[n].reshape(shape).astype(bool) for n in
                ("satisfied_held_out", "willing")}  # fmt: skip
     number = {n: history[n].reshape(shape).astype(np.float32) for n in
-              ("train_loss", "test_loss", metric)}  # fmt: skip
+              (train, test, metric)}  # fmt: skip
     return Trace(
         rounds,
-        number["train_loss"],
-        number["test_loss"],
+        number[train],
+        number[test],
         number[metric],
         boolean["satisfied_held_out"],
         boolean["willing"],
@@ -141,6 +153,7 @@ def read_trace(
         rounds_sampled=np.bincount(client, minlength=count),
         rounds_participated=np.bincount(client[participated], minlength=count),
         model=model,
+        decides=configuration.decides,
     )
 
 

@@ -234,6 +234,8 @@ def _rest(sections: Sequence[RequirementConfig]) -> Requirement:
     match sections[0].rest:
         case "fixed":
             return requirement.fixed(np.array([s.loss for s in sections], float), steps)
+        case "custom":
+            return requirement.custom(resolve(str(sections[0].rule)), steps, metric=metric)
         case "metric":
             values = np.array([s.value for s in sections], float)
             return requirement.metric(str(metric), values, steps)

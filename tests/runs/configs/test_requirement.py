@@ -62,3 +62,14 @@ def test_a_multiple_that_nobody_takes_is_said():
     settings = {"kind": "metric", "metric": "accuracy", "value": 0.8, "multiple": 2.0}
     (note,) = unused(validate({"requirement": settings}, "file.toml"))
     assert "requirement.multiple" in note
+
+
+def test_a_rule_of_ones_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "demands.py").write_text(
+        "def rule(federation, solo):\n    return solo.train_loss\n"
+    )
+    found = built(kind="custom", rule="demands:rule", metric="accuracy")
+    assert (found.kind, found.rule.__name__, found.metric) == ("custom", "rule", "accuracy")
+    with pytest.raises(InputError, match=r"requirement.rule: .*has no other"):
+        built(kind="custom", rule="demands:other")

@@ -87,7 +87,7 @@ def departure(history: History, c: int, requirement: Requirement) -> Departure |
     return Departure(
         first, int(counts.sum()), float(gaps[e, counts].min()), median[e],
         _remedy(requirement, value[e, counts], threshold[counts], c, criterion.higher_is_better),
-        _later_start(history.rounds[: e + 1], median),
+        _later_start(np.minimum(history.rounds[: e + 1], first - 1), median),
     )  # fmt: skip
 
 
@@ -117,7 +117,7 @@ def _rounded(number: float, *, up: bool) -> float:
 
 def _later_start(rounds: NDArray[np.int64], median: list[float]) -> int | None:
     """Return when the median gap would have been closed at the pace of the last rounds."""
-    if len(median) < 2 or not math.isfinite(median[-2]):
+    if len(median) < 2 or rounds[-1] == rounds[-2] or not math.isfinite(median[-2]):
         return None
     pace = (median[-2] - median[-1]) / float(rounds[-1] - rounds[-2])
     if pace <= 0:

@@ -116,7 +116,7 @@ const within = (value, [low, high]) => Math.max(low, Math.min(high, value));
 function weightChart(trace, run) {
   const method = theCase().methods[run.method];
   const range = rangeOf(trace.gap);
-  const f = frame($("chart-weights"), { x: range, y: [0, .26], xLabel: "gap on training data, F(w) − ρ", label: "weight over gap" });
+  const f = frame($("chart-weights"), { x: range, y: [0, .26], xLabel: `gap of ${D.decides} on training data`, label: "weight over gap" });
   draw(f.svg, "line", { x1: f.x(0), x2: f.x(0), y1: f.top, y2: f.height - f.bottom, stroke: "#56616e", "stroke-dasharray": "2 3" });
   draw(f.svg, "text", { x: f.x(0) - 6, y: f.top - 8, "text-anchor": "end" }, "satisfied");
   draw(f.svg, "text", { x: f.x(0) + 6, y: f.top - 8 }, "not satisfied");
@@ -156,7 +156,7 @@ function gapChart() {
     counts[satisfied ? within(first + bin, [0, first - 1]) : within(first + bin, [first, bins - 1])]++;
   }
   const most = Math.max(5, ...counts);
-  const f = frame($("chart-gaps"), { x: [-first * step, (bins - first) * step], y: [0, most], xLabel: "gap on held-out data", label: "clients by gap" });
+  const f = frame($("chart-gaps"), { x: [-first * step, (bins - first) * step], y: [0, most], xLabel: `gap of ${D.decides} on held-out data`, label: "clients by gap" });
   const pattern = draw(draw(f.svg, "defs"), "pattern", { id: "hatch", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" });
   draw(pattern, "rect", { width: 6, height: 6, fill: "#fdf1e0" }); draw(pattern, "line", { x1: 0, x2: 0, y1: 0, y2: 6, stroke: "#b5561b", "stroke-width": 3 });
   counts.forEach((count, i) => {

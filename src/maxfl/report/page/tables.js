@@ -1,7 +1,7 @@
 // ---- every client --------------------------------------------------------------------------
 const COLUMNS = [
   ["client", (r, k) => r.names[k], false], ["group", (r, k) => (r.seen[k] ? "seen" : "unseen"), false],
-  ["training samples", (r, k) => r.samples[k], 0], ["flipped", (r, k) => (r.flipped.includes(k) ? "yes" : "no"), false], ["requirement", (r, k) => r.requirement[k], 3], ["held-out loss", (r, k) => r.loss[k], 3],
+  ["training samples", (r, k) => r.samples[k], 0], ["flipped", (r, k) => (r.flipped.includes(k) ? "yes" : "no"), false], ["requirement", (r, k) => r.requirement[k], 3], [`held-out ${D.decides}`, (r, k) => r.value[k], 3],
   ["gap", (r, k) => r.gap[k], "+3"], [D.metric.heading, (r, k) => r.metric[k], D.metric.digits], [D.metric.solo, (r, k) => r.solo[k], D.metric.digits],
   ["satisfied", (r, k, o) => (r.byzantine.includes(k) ? "Byzantine" : flag(o, k, o.E - 1, SATISFIED) ? "yes" : "no"), false],
   ["willing", (r, k, o) => (flag(o, k, o.E - 1, WILLING) ? "yes" : "no"), false],
@@ -77,11 +77,11 @@ async function comparePair() {
   box(groups.both, "satisfied by both"); box(groups.a, `satisfied only by ${m}`); box(groups.b, `satisfied only by ${n}`); box(groups.neither, "satisfied by neither");
   const wrap = make(place, "div", null, { class: "scroll" }), table = make(wrap, "table"), head = make(make(table, "thead"), "tr"), body = make(table, "tbody");
   make(table, "caption", `Seen clients that only one of them satisfies, seed ${seed.value}`);
-  for (const [h, num] of [["client", 0], ["satisfied by", 0], ["training samples", 1], ["requirement", 1], [`loss with ${m}`, 1], [`loss with ${n}`, 1]]) make(head, "th", h, { scope: "col", class: num ? "number" : "" });
+  for (const [h, num] of [["client", 0], ["satisfied by", 0], ["training samples", 1], ["requirement", 1], [`${D.decides} with ${m}`, 1], [`${D.decides} with ${n}`, 1]]) make(head, "th", h, { scope: "col", class: num ? "number" : "" });
   const list = groups.a.map((k) => [k, m]).concat(groups.b.map((k) => [k, n]));
   for (const [k, by] of list.slice(0, FEW)) {
     const tr = make(body, "tr"); make(tr, "td", first.names[k]); make(tr, "td", by);
-    for (const v of [String(first.samples[k]), first.requirement[k]?.toFixed(3), first.loss[k]?.toFixed(3), second.loss[k]?.toFixed(3)]) make(tr, "td", v ?? "n/a", { class: "number" });
+    for (const v of [String(first.samples[k]), first.requirement[k]?.toFixed(3), first.value[k]?.toFixed(3), second.value[k]?.toFixed(3)]) make(tr, "td", v ?? "n/a", { class: "number" });
   }
   if (!list.length) make(make(body, "tr"), "td", "None: both satisfy the same clients.", { colspan: 6 });
   if (list.length > FEW) make(place, "p", `${list.length - FEW} more; tables/satisfied-by-one.csv has all.`, { class: "hint" });

@@ -3,9 +3,17 @@
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, model_validator
+from pydantic import (
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    field_validator,
+    model_validator,
+)
 
 from maxfl.runs.configs.section import Section
+from maxfl.runs.plugins.resolve import load
 
 Rest = Literal["solo", "fixed", "metric"]
 
@@ -48,6 +56,13 @@ class RequirementConfig(Section):
         description="for custom: `module:function` of (federation, solo), of a module in the "
         "current folder or installed",
     )
+
+    @field_validator("rule")
+    @classmethod
+    def _is_there(cls, rule: str | None) -> str | None:
+        if rule is not None:
+            load(rule)
+        return rule
 
     @property
     def rest(self) -> str | None:
