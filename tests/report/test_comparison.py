@@ -90,7 +90,7 @@ def test_personal_models_are_what_is_compared(tmp_path):
     results = results_of(runs)
     trace = results.traces["", "Ditto", 0]
     assert trace.model == "personal"
-    assert np.allclose(trace.test_loss, results.traces["", "MaxFL", 0].test_loss - 1, atol=1e-5)
+    assert np.allclose(trace.test_value, results.traces["", "MaxFL", 0].test_value - 1, atol=1e-5)
     table = comparison_table(results, pairs(results.source, results.series))
     assert table.rows[0][:2] == ("Ditto (personal models)", "MaxFL")
     assert table.rows[0][4].mean > 0
