@@ -216,6 +216,10 @@ class DataConfig(Section):
 
     @model_validator(mode="after")
     def _fits(self) -> "DataConfig":
+        if (self.source == "disk") != (self.folder is not None):
+            raise ValueError('`folder` and source = "disk" go together: give both or neither')
+        if self.source == "disk":
+            return self
         if (self.source in AT_PATH) != (self.path is not None):
             raise ValueError(
                 f"`path` and source = {' or '.join(AT_PATH)} go together: give both or neither; "
@@ -227,10 +231,6 @@ class DataConfig(Section):
             )
         if self.source == "table":
             self._names_columns()
-        if (self.source == "disk") != (self.folder is not None):
-            raise ValueError('`folder` and source = "disk" go together: give both or neither')
-        if self.source == "disk":
-            return self
         owned = ("arrays", "table", "sent140", "synthetic", *AT_PATH)
         if self.partition == "by-owner" and self.source not in owned:
             raise ValueError(f'partition = "by-owner" needs source = {" or ".join(owned)}')
