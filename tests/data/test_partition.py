@@ -194,6 +194,13 @@ def test_labels_that_can_not_be_skewed(labels, words):
             split(labels)
 
 
+def test_owners_with_too_few_samples_are_counted():
+    with pytest.raises(
+        maxfl.InputError, match="none of 2 clients has 5 samples, the largest has 3"
+    ):
+        partition.by_owner([1, 1, 1, 2], smallest=5)
+
+
 @pytest.mark.parametrize("seed", [None, -1, True, "0", 1.5])
 def test_seeds_are_whole_numbers(seed):
     with pytest.raises(maxfl.InputError, match=r"rng = .*: expected a seed, a whole number from 0"):

@@ -47,6 +47,7 @@ TABLE = {"file": "t.csv", "label_column": "y"}
         ),
         ({"data": TABLE | {"encode": "onehot"}}, "data.encode: .*'one-hot'"),
         ({"data": TABLE | {"missing": "median"}}, "data.missing: .*'drop-rows'"),
+        ({"data": TABLE | {"label_column": 3}}, "data.label_column: expected the name of a column"),
         ({"data": TABLE | {"task": "ranking"}}, "data.task: .*'classification'"),
         ({"data": {"source": "synthetic"}}, "draws its clients"),
         ({"data": {"source": "sent140-stand-in", "partition": "iid"}}, "users with skewed labels"),

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    BeforeValidator,
     Field,
     NonNegativeFloat,
     NonNegativeInt,
@@ -17,11 +18,22 @@ from maxfl.data.text import compiled
 from maxfl.runs.configs.section import Section
 
 LEAF = ("leaf-femnist", "leaf-shakespeare", "leaf-reddit")
-Names = Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
 AT_PATH = (*LEAF, "text")
 """Sources that are read where `path` says, and have their clients."""
 TWEETS_OF_A_USER = 50
 """The paper's users have at least so many, and so have the made-up ones of the stand-in."""
+
+
+def _one_or_several(names: Any) -> Any:
+    """Take the name of a column, or names of some; one sentence for whatever is neither."""
+    several = isinstance(names, list | tuple) and names and all(isinstance(n, str) for n in names)
+    if not (names is None or isinstance(names, str) or several):
+        raise ValueError("expected the name of a column, or a list of names")
+    return tuple(names) if several else names
+
+
+Names = Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
+OneOrSeveral = Annotated[str | tuple[str, ...] | None, BeforeValidator(_one_or_several)]
 
 
 class DataConfig(Section):
@@ -97,7 +109,7 @@ class DataConfig(Section):
     client_column: str | None = Field(
         None, description="for a table: says whose each row is; without it, `partition` decides"
     )
-    label_column: str | Names | None = Field(
+    label_column: OneOrSeveral = Field(
         None,
         description="for a table: what is predicted. Text, whole numbers, yes and no: classes; "
         "floats: numbers; a list of columns: several numbers",
