@@ -5,6 +5,7 @@ import re
 import runpy
 import subprocess
 import sys
+import tomllib
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from maxfl import algorithms
 from maxfl.cli.terminal import spread
 from maxfl.core.checks.model import check_model
 from maxfl.runs import tables
+from maxfl.runs.build import build_federation
+from maxfl.runs.configs.file import validate
 from support.commands import ROOT
 from support.pages import read_csv, rows_of
 from support.small import SMALL, train
@@ -94,6 +97,48 @@ def test_the_requirements_of_the_page_are_as_it_says():
     assert each.train[0, 3] == names["each"].solo.train_metric[0, 3]
     np.testing.assert_allclose(strict.test[0], np.float32([0.6, 0.6, 0.7, 0.7]))
     np.testing.assert_allclose(rule.train, 0.9 * names["rule"].solo.train_loss)
+
+
+def data_page(heading, language):
+    """Blocks of code of a section of the page on data."""
+    page = (ROOT / "docs/data.md").read_text(encoding="utf-8")
+    section = page[page.index(f"## {heading}") :].split("\n## ")[0]
+    return re.findall(rf"```{language}\n(.*?)```", section, re.S)
+
+
+HOSPITALS = "hospital,patient_id,age,ward,readmitted\n" + "\n".join(
+    f"{'ABCD'[k % 4]},{k},{'' if k == 7 else 20 + k % 60},{'icu' if k % 3 else 'er'},{k % 5 > 2}"
+    for k in range(80)
+)
+
+
+def test_the_table_of_the_data_page_is_a_federation(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "hospitals.csv").write_text(HOSPITALS)
+    (toml,) = data_page("Your own tables", "toml")
+    federation = build_federation(validate(tomllib.loads(toml), "data.md"))
+    assert federation.metadata.features == ("age", "ward=er", "ward=icu")
+    assert federation.clients == federation.seen == 4
+
+
+@pytest.mark.extras
+def test_the_frame_of_the_data_page_is_the_same_federation(tmp_path, monkeypatch):
+    pytest.importorskip("pandas")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "hospitals.csv").write_text(HOSPITALS)
+    (toml,), (python,) = (data_page("Your own tables", kind) for kind in ("toml", "python"))
+    names = {}
+    exec(compile(python, "data.md", "exec"), names)
+    federation = build_federation(validate(tomllib.loads(toml), "data.md"))
+    assert names["federation"].digest() == federation.digest()
+
+
+def test_the_partitioners_of_the_data_page_run():
+    names = {}
+    code = "import maxfl\n" + data_page("Partitions", "python")[0]
+    exec(compile(code, "data.md", "exec"), names)
+    assert [len(rows) for rows in names["train"]] == [24] * 20
+    assert names["federation"].clients == 30
 
 
 @pytest.mark.parametrize("command", [["check"], ["format", "--check"]], ids=lambda words: words[0])

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from maxfl.core.federation import Federation, InputScaling
+from maxfl.data import partition
 from maxfl.data.arrays import load_arrays
 from maxfl.utils.errors import InputError
 
@@ -49,3 +51,49 @@ def test_labels_may_be_numbers(tmp_path):
     dataset = load_arrays(tmp_path / "mine.npz")
     assert dataset.classes is None
     assert dataset.y.dtype == np.float32
+
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.normal(size=(60, 3)).astype(np.float32), RNG.integers(0, 2, 60)
+OWNER = np.repeat(["eve", "bob", "ann"], [10, 20, 30])
+
+
+def test_samples_in_memory_become_a_federation():
+    federation = Federation.from_arrays(X, Y, OWNER.astype(object), unseen=1, seed=2)
+    assert federation.seen == 2
+    assert federation.classes == 2
+    sizes = federation.train_sizes + federation.test_sizes
+    assert dict(zip(federation.names.tolist(), sizes.tolist(), strict=True)) == {
+        "eve": 10, "bob": 20, "ann": 30,
+    }  # fmt: skip
+    again = Federation.from_arrays(X.tolist(), Y.tolist(), OWNER, unseen=1, seed=2)
+    assert again.train.x.shape == federation.train.x.shape
+    scaled = Federation.from_arrays(X, Y, OWNER, input_scaling=InputScaling(scale=2.0))
+    assert scaled.input_scaling.scale == 2
+    given = Federation.from_arrays(X, Y, OWNER, is_test=np.arange(60) % 2 == 1)
+    np.testing.assert_array_equal(given.test_sizes, given.train_sizes)
+
+
+def test_samples_and_a_split_become_a_federation():
+    split = partition.dirichlet(Y, 5, 10, 0.5, 0)
+    federation = Federation.from_arrays(X, Y, split, unseen=2, train_fraction=0.8)
+    assert federation.seen == 3
+    assert federation.train_sizes.tolist() == [8] * 5
+    assert np.isin(federation.train.x[:8, 0], X[split.parts[0], 0]).all()
+
+
+@pytest.mark.parametrize(
+    ("client", "options", "words"),
+    [
+        (OWNER[:5], {}, r"client is <U3\[5\]; expected one integer or string for each of the 60"),
+        (partition.Split([np.array([0, 60])]), {}, "split of other samples than the 60 samples"),
+        (partition.Split([]), {}, "split of other samples"),
+        (OWNER, {"is_test": Y}, r"is_test is int64\[60\]; expected True or False for each of"),
+        (OWNER, {"unseen": 3}, "data.unseen = 3, but there are 3 clients"),
+        (OWNER, {"min_samples": 1}, "min_samples = 1: expected one whole number at least 2"),
+        (OWNER, {"seed": -1}, "seed = -1"),
+    ],
+)
+def test_clients_that_do_not_fit_the_samples(client, options, words):
+    with pytest.raises(InputError, match=words):
+        Federation.from_arrays(X, Y, client, **options)

@@ -159,3 +159,67 @@ def test_every_partition_is_fast_and_ends_at_the_smallest_alpha():
 def test_what_can_not_be_split_is_refused(make, words):
     with pytest.raises(maxfl.InputError, match=words):
         make()
+
+
+def test_labels_and_seeds_may_be_given_as_people_have_them():
+    words = np.array(["cat", "dog", "eel", "fox", "gnu", "hen"])[LABELS]
+    wanted = partition.dirichlet(LABELS, 5, 20, 0.5, rng(3)).parts
+    for labels in (LABELS.tolist(), words, words.astype(object), LABELS - 10, LABELS > 2):
+        found = partition.dirichlet(labels, 5, 20, 0.5, 3).parts
+        assert [len(rows) for rows in found] == [20] * 5
+        if labels is not words and np.asarray(labels).dtype == bool:
+            continue
+        np.testing.assert_array_equal(np.stack(found), np.stack(wanted))
+    assert len(maxfl.partition.iid(np.zeros((50, 2)), 5, 10).parts) == 5
+    assert maxfl.partition.by_owner(["b", "a", "b", "a"]).names.tolist() == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        (LABELS * 0.5, "labels are floats, and only classes can be skewed"),
+        (LABELS[None], r"labels are int32\[1, 300\]: expected one number or text for each sample"),
+        ([], "expected one number or text for each"),
+        ([None, "a"], "expected one number or text for each"),
+    ],
+)
+def test_labels_that_can_not_be_skewed(labels, words):
+    for split in (
+        lambda y: partition.dirichlet(y, 2, 2, 0.5),
+        lambda y: partition.dirichlet_unequal(y, 2, 0.5),
+        lambda y: partition.clusters(y, 2, 2, 1),
+        lambda y: partition.shards(y, 2, 2, 1),
+    ):
+        with pytest.raises(maxfl.InputError, match=words):
+            split(labels)
+
+
+def test_owners_with_too_few_samples_are_counted():
+    with pytest.raises(
+        maxfl.InputError, match="none of 2 clients has 5 samples, the largest has 3"
+    ):
+        partition.by_owner([1, 1, 1, 2], smallest=5)
+
+
+@pytest.mark.parametrize("seed", [None, -1, True, "0", 1.5])
+def test_seeds_are_whole_numbers(seed):
+    with pytest.raises(maxfl.InputError, match=r"rng = .*: expected a seed, a whole number from 0"):
+        partition.iid(LABELS, 2, 2, seed)
+
+
+def test_samples_are_split_into_training_and_test_data():
+    split = partition.shards(LABELS, 6, 10, 2, 0)
+    train, test = partition.train_test_split(split, 0.8, 1)
+    assert [len(rows) for rows in train] == [8] * 6
+    for rows, other, part in zip(train, test, split.parts, strict=True):
+        np.testing.assert_array_equal(np.sort(np.append(rows, other)), np.sort(part))
+    again = partition.train_test_split(split.parts, 0.8, rng(1))
+    np.testing.assert_array_equal(np.stack(train), np.stack(again.train))
+    given = partition.train_test_split(split, is_test=np.arange(300) % 2 == 0)
+    assert all((rows % 2 == 1).all() for rows in given.train)
+    with pytest.raises(maxfl.InputError, match=r"client 1 has 1 sample.s. where two are needed"):
+        partition.train_test_split([np.arange(2), np.arange(1)])
+    with pytest.raises(maxfl.InputError, match="client 0 has no test samples in the data's own"):
+        partition.train_test_split(split, is_test=np.zeros(300, bool))
+    with pytest.raises(maxfl.InputError, match="train_fraction = 1: expected"):
+        partition.train_test_split(split, 1.0)

@@ -1,13 +1,17 @@
 """From settings to a federation: own arrays, and data sets from folders."""
 
+import os
+
 import numpy as np
 import pytest
 
+from maxfl.core.federation_files import open_federation
 from maxfl.data.registry import fashion_mnist_files
 from maxfl.runs.build import build_federation
-from maxfl.runs.build_data import prepare_federation
+from maxfl.runs.build_data import prepare_federation, write_prepared
 from maxfl.runs.configs.data import DataConfig
 from maxfl.runs.configs.file import validate
+from maxfl.utils.errors import InputError
 from support.data_files import idx
 
 
@@ -36,3 +40,40 @@ def test_another_folder_of_data_is_not_mistaken_for_the_last(tmp_path, monkeypat
         monkeypatch.setenv("MAXFL_DATA", str(folder))
         fed = prepare_federation(DataConfig(**wanted, clients=1, samples=2), 0)
         assert (fed.train.x == value).all()
+
+
+def table(tmp_path, shift=0.0):
+    """Write a table of 40 patients of four hospitals."""
+    rows = [f"h{k % 4},{k % 7 + shift},{'' if k == 9 else k * k},{k % 3 > 0}" for k in range(40)]
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(["hospital,age,dose,ill", *rows]))
+    return DataConfig(file=path, client_column="hospital", label_column="ill", missing="mean")
+
+
+def test_a_table_that_has_changed_is_read_again(tmp_path):
+    first = prepare_federation(table(tmp_path), 0)
+    assert prepare_federation(table(tmp_path), 0).digest() == first.digest()
+    os.utime(tmp_path / "t.csv", ns=(0, 0))
+    changed = prepare_federation(table(tmp_path, shift=100.0), 0)
+    np.testing.assert_array_equal(changed.train.x[:, 0], first.train.x[:, 0] + 100)
+
+
+def test_a_table_on_disk_is_the_one_in_memory(tmp_path):
+    data = table(tmp_path)
+    write_prepared(data, 0, tmp_path / "disk", lambda *_: None)
+    ours, theirs = prepare_federation(data, 0), open_federation(tmp_path / "disk")
+    for split in ("train", "test"):
+        for a, b in zip(getattr(ours, split), getattr(theirs, split), strict=True):
+            np.testing.assert_array_equal(a, b)
+    for a, b in zip(ours.input_scaling, theirs.input_scaling, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert theirs.metadata.features == ("age", "dose")
+
+
+def test_a_table_may_be_split_as_other_data_are(tmp_path):
+    wanted = {"partition": "dirichlet", "clients": 3, "unseen": 1, "samples": 8}
+    data = table(tmp_path).model_copy(update={**wanted, "client_column": None})
+    with pytest.raises(InputError, match="columns 'hospital' hold text"):
+        prepare_federation(data, 0)
+    fed = prepare_federation(data.model_copy(update={"drop_columns": ("hospital",)}), 0)
+    assert (fed.train_sizes + fed.test_sizes).tolist() == [8] * 4

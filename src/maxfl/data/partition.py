@@ -146,6 +146,11 @@ def by_owner(owner: ArrayLike, unseen: int = 0, smallest: int = 2, rng: Seed = 0
     names, first, number = np.unique(owner, return_index=True, return_inverse=True)
     parts = _grouped(number, len(names))
     enough = np.flatnonzero(np.bincount(number) >= smallest)
+    if len(enough) == 0:
+        raise InputError(
+            f"none of {len(names)} clients has {smallest} samples, the largest has "
+            f"{np.bincount(number).max()}: lower data.min_samples, or name clients otherwise"
+        )
     if unseen >= len(enough):
         raise InputError(
             f"data.unseen = {unseen}, but there are {len(enough)} clients with at least "

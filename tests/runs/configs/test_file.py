@@ -69,6 +69,29 @@ def test_settings_of_other_sources_are_pointed_at():
         assert f"{key} does nothing here" in words
 
 
+def test_settings_of_tables_are_pointed_at():
+    table = {"file": "t.csv", "label_column": "y", "client_column": "who", "split_column": "part"}
+    config = validate({"data": table}, "file")
+    assert (config.data.source, config.data.partition, config.data.unseen) == (
+        "table",
+        "by-owner",
+        0,
+    )
+    assert unused(config) == []
+    assert validate({"data": {"file": "t.npz"}}, "file").data.source == "arrays"
+    words = " ".join(unused(validate({"data": {**table, "train_fraction": 0.5, "clients": 3}}, "")))
+    for key in ("data.train_fraction", "data.clients"):
+        assert f"{key} does nothing here" in words
+    words = " ".join(unused(validate({"data": {**table, "partition": "iid"}}, "file")))
+    assert "data.split_column does nothing here: clients are not the table's own" in words
+    words = " ".join(unused(validate({"data": {"client_column": "who", "encode": "one-hot"}}, "f")))
+    for key in ("data.client_column", "data.encode"):
+        assert f"{key} does nothing here: the data are no table" in words
+    written = {**table, "source": "disk", "folder": "big"}
+    (words,) = unused(validate({"data": written}, "file"))
+    assert "is as it was written, whatever data.file" in words
+
+
 def test_files_that_can_not_be_read(tmp_path):
     with pytest.raises(InputError, match="there is no such file"):
         read_toml(tmp_path / "none.toml")

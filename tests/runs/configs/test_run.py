@@ -9,6 +9,8 @@ from maxfl.runs.configs.run import RunConfig
 from maxfl.utils.errors import InputError
 from support.small import MODEL, SMALL
 
+TABLE = {"file": "t.csv", "label_column": "y"}
+
 
 @pytest.mark.parametrize(
     ("settings", "words"),
@@ -34,6 +36,19 @@ from support.small import MODEL, SMALL
         ({"data": {"source": "text", "path": "t", "sequence_length": 0}}, "sequence_length: .*0"),
         ({"data": {"vocabulary": 2}}, "data.vocabulary: .*greater than or equal to 3"),
         ({"data": {"partition": "by-owner"}}, "needs source"),
+        ({"data": {"file": "t.csv"}}, "data: a table needs `label_column`"),
+        ({"data": {"source": "table", "label_column": "y"}}, 'data: `file` and source = "arrays"'),
+        ({"data": {"source": "digits", "file": "t.csv"}}, "data: `file` and source"),
+        ({"data": TABLE | {"partition": "by-owner"}}, "of a table needs `client_column`"),
+        ({"data": TABLE | {"feature_columns": []}}, "data.feature_columns: .*at least 1 item"),
+        (
+            {"data": TABLE | {"feature_columns": ["a"], "drop_columns": ["b"]}},
+            "the same thing twice",
+        ),
+        ({"data": TABLE | {"encode": "onehot"}}, "data.encode: .*'one-hot'"),
+        ({"data": TABLE | {"missing": "median"}}, "data.missing: .*'drop-rows'"),
+        ({"data": TABLE | {"label_column": 3}}, "data.label_column: expected the name of a column"),
+        ({"data": TABLE | {"task": "ranking"}}, "data.task: .*'classification'"),
         ({"data": {"source": "synthetic"}}, "draws its clients"),
         ({"data": {"source": "sent140-stand-in", "partition": "iid"}}, "users with skewed labels"),
         ({"data": {"source": "sent140-stand-in", "samples": 49}}, "at least 50 .*raise `samples`"),

@@ -16,10 +16,8 @@ from maxfl.data.tables.table import Table, listed
 from maxfl.utils.errors import InputError
 
 SPLIT = ("train", "test")
-REMEDY = (
-    'missing = "drop-rows" leaves those rows out, "mean" and "zero" fill features in (one number '
-    "for all clients, of their training rows)"
-)
+DROP = 'missing = "drop-rows" leaves those rows out'
+FILL = '"mean" and "zero" fill features in'
 
 
 class Rows(NamedTuple):
@@ -113,9 +111,7 @@ def _kept(
     if refused:
         counts = ", ".join(f"{what} ({count})" for what, count in list(refused.items())[:12])
         more = f" and {len(refused) - 12} more" if len(refused) > 12 else ""
-        remedy = (
-            'missing = "drop-rows" leaves those rows out' if found and options.missing else REMEDY
-        )
+        remedy = DROP if found else f"{DROP}, {FILL}"
         raise InputError(
             f"{table.where}: missing values in {counts}{more}, of {table.rows} rows. {remedy}"
         )

@@ -24,6 +24,7 @@ from maxfl.utils.errors import InputError
 
 MANY_CATEGORIES = 1000
 """More than this are not encoded one-hot: each is a number in every row."""
+DROP = "leave them out of the features (drop_columns; in Python, drop)"
 NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 COMMA = r"^\s*[-+]?\d+,\d+\s*$"
 """Numbers in text, with a point or, as some countries write them, a comma."""
@@ -91,25 +92,25 @@ def read_features(table: Table, names: list[str], options: TableOptions) -> Feat
 
 def _check_types(table: Table, names: list[str]) -> None:
     """Refuse columns that are no numbers, and would not become some."""
-    remedies = {
-        "are dates or times (turn them into numbers, as days since a date": _is_time,
-        "have no value at all (": types.is_null,
-        "are of types that can't be features (turn them into numbers": lambda kind: (
-            not (is_number(kind) or is_text(kind) or is_list(kind) or types.is_null(kind))
-        ),
-    }
-    for what, holds in remedies.items():
+    for holds, what in (
+        (_is_time, "are dates or times: turn them into numbers, as days since a date, or"),
+        (types.is_null, "have no value at all:"),
+        (_is_other, "can't be features: turn them into numbers, or"),
+    ):
         found = [name for name in names if holds(table.schema.field(name).type)]
         if found:
             kinds = sorted({str(table.schema.field(name).type) for name in found})
             raise InputError(
-                f"{table.where}: columns {listed(found)} {what}{' or ' if what[-1] != '(' else ''}"
-                f"leave them out of the features); type: {'; '.join(kinds)}"
+                f"{table.where}: columns {listed(found)} ({', '.join(kinds)}) {what} {DROP}"
             )
 
 
 def _is_time(kind: pa.DataType) -> bool:
     return bool(types.is_temporal(kind) or types.is_interval(kind))
+
+
+def _is_other(kind: pa.DataType) -> bool:
+    return not (is_number(kind) or is_text(kind) or is_list(kind))
 
 
 def _check_text(table: Table, names: list[str], options: TableOptions) -> None:
@@ -121,7 +122,7 @@ def _check_text(table: Table, names: list[str], options: TableOptions) -> None:
     raise InputError(
         f"{table.where}: columns {listed(found)} hold text or categories ({examples}). Encode "
         f'them with encode = "one-hot" (a 0 or 1 for each value) or encode = "ordinal" (the number '
-        f"of each value in sorted order), or leave them out of the features"
+        f"of each value in sorted order), or {DROP}"
     )
 
 
@@ -152,10 +153,7 @@ def _plan(table: Table, name: str, options: TableOptions) -> Plan:
         )
     note = ""
     if types.is_integer(kind) and always_increases(table.column(name)):
-        note = (
-            f"column '{name}' grows from row to row, as identifiers do: if it is one, leave it out "
-            f"of the features"
-        )
+        note = f"column '{name}' grows from row to row, as identifiers do: if it is one, drop it"
     write = partial(_write_numbers, table, name, where, zero)
     return Plan(name, [name], not types.is_boolean(kind), write, note)
 

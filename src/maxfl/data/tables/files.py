@@ -19,6 +19,8 @@ PACKED = (".gz", ".bz2", ".zst")
 SEPARATORS = (",", ";", "\t", "|")
 HEAD = 1 << 16
 """Bytes at the beginning of a CSV file in which its separator is looked for."""
+FIRST_ROWS = 1 << 22
+"""Bytes of a CSV file by which the types of its columns are told."""
 HUGGING_FACE = ("state.json", "dataset_dict.json")
 """One of them is in every folder of ``save_to_disk``: of one data set, or of several splits."""
 ARROW_FILE = b"ARROW1"
@@ -93,18 +95,31 @@ def _csv(path: Path, where: str, text: Sequence[str]) -> Table:
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in head:
         raise InputError(_not_utf8(where))
     first = head.split(b"\n", 1)[0].decode("utf-8-sig", "replace")
-    table = csv.read_csv(
-        str(path),
-        parse_options=csv.ParseOptions(delimiter=max(SEPARATORS, key=first.count)),
-        convert_options=csv.ConvertOptions(
-            column_types={name: pa.string() for name in text},
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-        ),
-    )
+    parse = csv.ParseOptions(delimiter=max(SEPARATORS, key=first.count))
+    table = _parsed(path, parse, dict.fromkeys(text, pa.string()))
     if any(types.is_binary(kind) for kind in table.schema.types):
         raise InputError(_not_utf8(where))
     return from_arrow(table, path.name, where)
+
+
+def _parsed(path: Path, parse: csv.ParseOptions, known: dict[str, pa.DataType]) -> pa.Table:
+    """Parse with the types that the first rows have; where later ones differ, with those of all.
+
+    To find the types of all rows the parser holds them all as text, three times the table.
+    """
+
+    def options(column_types: dict[str, pa.DataType]) -> csv.ConvertOptions:
+        return csv.ConvertOptions(
+            column_types=column_types, strings_can_be_null=True, quoted_strings_can_be_null=False
+        )
+
+    begin = csv.ReadOptions(block_size=FIRST_ROWS)
+    with csv.open_csv(str(path), begin, parse, options(known)) as reader:
+        found = {field.name: field.type for field in reader.schema if field.type != pa.null()}
+    try:
+        return csv.read_csv(str(path), None, parse, options(found))
+    except pa.ArrowInvalid:
+        return csv.read_csv(str(path), None, parse, options(known))
 
 
 def _parquet(path: Path, where: str, text: Sequence[str]) -> Table:  # noqa: ARG001

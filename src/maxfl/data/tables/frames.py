@@ -29,6 +29,11 @@ def federation_from_frame(
     seed: int,
 ) -> Federation:
     """Make a federation of a frame's rows; see ``Federation.from_dataframe``."""
+    if not isinstance(client, str | Split):
+        raise InputError(
+            f"client = {shorten(client)}: name the column that says whose each row is, as text, or "
+            f"give a split of maxfl.partition"
+        )
     check_count("unseen", unseen, least=0)
     check_count("min_samples", min_samples, least=2)
     check_count("seed", seed, least=0)
@@ -51,8 +56,10 @@ def _arrow_table(frame: Any) -> pa.Table:
             return pa.Table.from_pandas(frame, preserve_index=False)
         if "datasets" in packages:
             return hugging_face_table(frame)
-        if hasattr(frame, "collect") and not hasattr(frame, "__arrow_c_stream__"):
-            raise InputError(f"frame is a {type(frame).__name__}: give frame.collect()")
+        if "polars" in packages:
+            if not hasattr(frame, "to_arrow"):
+                raise InputError(f"frame is a {type(frame).__name__}: give frame.collect()")
+            return frame.to_arrow()  # the common interface would copy all columns
         return frame if isinstance(frame, pa.Table) else pa.table(frame)
     except InputError:
         raise

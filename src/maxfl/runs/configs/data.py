@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
+    BeforeValidator,
     ConfigDict,
     Field,
     NonNegativeFloat,
@@ -25,7 +26,6 @@ from maxfl.runs.plugins.parameters import check_given, check_plain, own_paramete
 from maxfl.utils.errors import InputError
 
 LEAF = ("leaf-femnist", "leaf-shakespeare", "leaf-reddit")
-Names = Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
 AT_PATH = (*LEAF, "text")
 """Sources that are read where `path` says, and have their clients."""
 TWEETS_OF_A_USER = 50
@@ -41,6 +41,18 @@ class OptionsConfig(Section):
     def given(self) -> dict[str, Any]:
         """Them, as the file gives them."""
         return dict(self.__pydantic_extra__ or {})
+
+
+def _one_or_several(names: Any) -> Any:
+    """Take the name of a column, or names of some; one sentence for whatever is neither."""
+    several = isinstance(names, list | tuple) and names and all(isinstance(n, str) for n in names)
+    if not (names is None or isinstance(names, str) or several):
+        raise ValueError("expected the name of a column, or a list of names")
+    return tuple(names) if several else names
+
+
+Names = Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
+OneOrSeveral = Annotated[str | tuple[str, ...] | None, BeforeValidator(_one_or_several)]
 
 
 class DataConfig(Section):
@@ -121,7 +133,7 @@ class DataConfig(Section):
     client_column: str | None = Field(
         None, description="for a table: says whose each row is; without it, `partition` decides"
     )
-    label_column: str | Names | None = Field(
+    label_column: OneOrSeveral = Field(
         None,
         description="for a table: what is predicted. Text, whole numbers, yes and no: classes; "
         "floats: numbers; a list of columns: several numbers",
@@ -246,6 +258,12 @@ class DataConfig(Section):
 
     @model_validator(mode="after")
     def _fits(self) -> "DataConfig":
+        if (self.source == "disk") != (self.folder is not None):
+            raise ValueError('`folder` and source = "disk" go together: give both or neither')
+        if self.options.given and not is_own_source(self.source):
+            raise ValueError("`options` are for a source of your own, as mymodule:mydata")
+        if self.source == "disk":
+            return self
         if (self.source in AT_PATH) != (self.path is not None):
             raise ValueError(
                 f"`path` and source = {' or '.join(AT_PATH)} go together: give both or neither; "
@@ -257,14 +275,8 @@ class DataConfig(Section):
             )
         if self.source == "table":
             self._names_columns()
-        if (self.source == "disk") != (self.folder is not None):
-            raise ValueError('`folder` and source = "disk" go together: give both or neither')
         if is_own_source(self.source):
             check_options(self.source, self.options.given)
-            return self
-        if self.options.given:
-            raise ValueError("`options` are for a source of your own, as mymodule:mydata")
-        if self.source == "disk":
             return self
         owned = ("arrays", "table", "sent140", "synthetic", *AT_PATH)
         if self.partition == "by-owner" and self.source not in owned:
