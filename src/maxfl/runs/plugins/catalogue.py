@@ -128,14 +128,11 @@ def _of_package(one: Offered, kind: Kind, built_in: set[str]) -> Listed:
         known = own_parameters(own, FILLED.get(kind, ()))
     except InputError as error:
         return Listed(one.name, "", [], one.package, str(error))
-    twice = [other.package for other in offered(kind) if other.name == one.name]
-    error = ""
-    if one.name in built_in:
-        error = f"{one.name} is built in, and means that; name this one {one.target}"
-    elif len(twice) > 1:
-        error = f"{' and '.join(twice)} offer that name; name this one {one.target}"
+    same = [other.package for other in offered(kind) if other.name == one.name]
+    taken = "built in" if one.name in built_in else " and ".join(same) if len(same) > 1 else ""
+    refused = f"that name is taken ({taken}); write {one.target}" if taken else ""
     text = inspect.getdoc(own.function) or ""
-    return Listed(one.name, one_line(own.function), known, one.package, error, text)
+    return Listed(one.name, one_line(own.function), known, one.package, refused, text)
 
 
 def look_up(name: str) -> list[Listed]:
