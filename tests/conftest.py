@@ -1,11 +1,13 @@
 """Two CPU devices and a compilation cache for all tests; a bound on the programs they compile."""
 
 import os
+import sys
 from pathlib import Path
 
 import jax
 import pytest
 
+from maxfl.runs.plugins import resolve
 from support import small as shared
 from support.block_programs import BLOCKS
 
@@ -42,6 +44,30 @@ def small_model():
 def own_cache(tmp_path, monkeypatch):
     """A user's cache for this test alone, so that it unpacks and downloads afresh."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def own_code(tmp_path, monkeypatch):
+    """Write modules into the current folder, a new one; in the end they are forgotten."""
+    folder = tmp_path / "own"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def write(**modules):
+        forget()
+        for name, text in modules.items():
+            (folder / f"{name}.py").write_text(text)
+        return folder
+
+    def forget():
+        resolve._load.cache_clear()
+        for name, module in [*sys.modules.items()]:
+            if str(getattr(module, "__file__", None)).startswith(str(tmp_path)):
+                del sys.modules[name]
+
+    yield write
+    forget()
 
 
 def pytest_addoption(parser):

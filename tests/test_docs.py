@@ -14,8 +14,9 @@ from maxfl import algorithms
 from maxfl.cli.terminal import spread
 from maxfl.core.checks.model import check_model
 from maxfl.runs import tables
-from maxfl.runs.build import build_federation
+from maxfl.runs.build import build, build_federation, group
 from maxfl.runs.configs.file import validate
+from maxfl.runs.grid import expand
 from support.commands import ROOT
 from support.pages import read_csv, rows_of
 from support.small import SMALL, train
@@ -158,6 +159,23 @@ def test_the_skeleton_of_a_new_method_runs_and_sweeps():
     ours, theirs = history.params[0].weight, plain.params[0].weight
     np.testing.assert_allclose(ours[0], theirs[0], atol=1e-6)
     assert abs(ours[1] - theirs[0]).max() > 1e-5
+
+
+def test_the_skeleton_of_a_new_method_is_named_in_a_file_as_the_page_says(own_code):
+    own_code(lossweighted=skeleton())
+    page = (ROOT / "docs/own-code.md").read_text(encoding="utf-8")
+    raw = tomllib.loads(re.search(r"```toml\n(.*?)```", page, re.S)[1])
+    (members,) = group(expand({**raw, "data": {"clients": 6, "unseen": 0}}, "the page").configs)
+    described = build(members.configs).describe()
+    assert described["algorithm"] == {"name": "lossweighted", "power": [0, 1, 2]}
+
+
+def test_the_configuration_page_has_a_section_for_each_method_and_model():
+    page = runpy.run_path(str(ROOT / "scripts/make_configuration_page.py"))["page"]()
+    for name in algorithms.ALGORITHMS:
+        assert f'### `algorithm.name = "{name}"`' in page
+    assert '### `model.name = "lstm"`' in page
+    assert "ICML 2021, algorithm 1." in page
 
 
 def test_the_configuration_page_is_up_to_date():

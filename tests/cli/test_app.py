@@ -84,7 +84,10 @@ def test_help_has_a_short_name_everywhere():
 
 
 def test_help_is_there_for_everything(maxfl):
-    for command in ("run", "sweep", "demo", "watch", "report", "data", "paper", "theory", "flower"):
+    for command in (
+        *("run", "sweep", "demo", "watch", "report", "init", "list", "data", "paper", "theory"),
+        "flower",
+    ):
         assert command in help_of()
     for command in ("run", "sweep", "demo"):
         assert "--out" in help_of(command)

@@ -12,6 +12,7 @@ import pytest
 from maxfl.cli.app import app
 from maxfl.utils.errors import InputError
 from support.commands import ENVIRONMENT, ROOT, small, start_maxfl
+from support.own_modules import DATA, METHOD, MODEL
 
 # A shell lets what it starts in the background ignore Ctrl-C; a test may be such a thing.
 LISTENING = (
@@ -157,3 +158,45 @@ def test_ctrl_c_while_modules_are_imported_ends_in_a_word(tmp_path, after):
         _, words = process.communicate(timeout=60)
     assert "Traceback" not in words, words
     assert process.returncode in (0, 130)
+
+
+OWN = """
+seed = 3
+[data]
+source = "own_data:federation"
+[model]
+name = "own_model:dense"
+[algorithm]
+name = "own_method:lossweighted"
+[training]
+rounds = 2
+cohort = 2
+local_steps = 2
+evaluate_every = 2
+[requirement]
+steps = 2
+"""
+
+
+@pytest.mark.slow
+def test_own_code_from_a_file_to_a_report(maxfl, own_code, monkeypatch):
+    folder = own_code(own_method=METHOD, own_model=MODEL, own_data=DATA)
+    (folder / "own.toml").write_text(OWN)
+    maxfl("sweep", "own.toml", "--over", "algorithm.power=[0, 2]")
+    maxfl("run", "own.toml")
+    assert "own_method:lossweighted after 2 rounds" in maxfl("run", "own.toml", "--resume")
+    own_code(own_method=f"{METHOD}\n# changed\n")
+    for command, kind in (("run", "a single run"), ("sweep", "a sweep")):
+        over = ["--over", "algorithm.power=[0, 2]"] if command == "sweep" else []
+        text = maxfl(command, "own.toml", "--resume", *over, code=2)
+        assert f"({kind}), which differs in code.own_method.py (SHA-256 " in text
+    monkeypatch.chdir("/")
+    for name in ("own_method.py", "own_model.py", "own_data.py"):
+        (folder / name).unlink()
+    runs = folder / "runs"
+    assert "the module own_" in maxfl(
+        "run", folder / "own.toml", "--resume", "--out", runs / "own", code=2
+    )
+    assert "lossweighted, power 0" in maxfl("report", runs / "own-sweep", "--no-figures")
+    assert "Finished" in maxfl("watch", runs / "own")
+    assert "whole" in maxfl("check", runs / "own-sweep")

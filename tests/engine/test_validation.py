@@ -110,3 +110,23 @@ def test_slow_convolutions_are_told_of_once_and_for_all():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         simulation(maxfl.fast_convolutions(model))
+
+
+def test_a_method_of_ones_own_is_known_by_its_source():
+    def weight(_hparams, _server, client):
+        return client.loss
+
+    def other_weight(_hparams, _server, client):
+        return client.loss**2
+
+    described = [
+        simulation(algorithm=maxfl.fedavg()._replace(weight=function)).describe()
+        for function in (weight, weight, other_weight)
+    ]
+    one, same, other = (entry["code"]["algorithm"] for entry in described)
+    assert one == same != other
+    assert "code" not in simulation().describe(), "the package has a version"
+    typed = {}
+    exec("def weight(hparams, server, client): return client.loss", typed)
+    unseen = maxfl.fedavg()._replace(weight=typed["weight"])
+    assert "code" not in simulation(algorithm=unseen).describe()

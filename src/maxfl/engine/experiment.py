@@ -229,7 +229,7 @@ def _compiled_digest(
 def _own_code(algorithm: Algorithm) -> dict[str, Any]:
     """Return SHA-256 of the source of a method's functions that are not this package's, if any."""
     functions = [field for field in algorithm if inspect.isfunction(field)]
-    own = [f for f in functions if f.__module__.partition(".")[0] != "maxfl"]
+    own = [f for f in functions if (f.__module__ or "").partition(".")[0] != "maxfl"]
     try:
         source = "".join(map(inspect.getsource, own))
     except (OSError, TypeError):  # typed into a prompt that keeps no source

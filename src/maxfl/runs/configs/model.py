@@ -173,9 +173,9 @@ MODEL_CONFIGS: dict[str, type[ModelSettings]] = {
 def _name_of(table: Any) -> str:
     """Return the name in a table, or the default; one tag for all that are own code."""
     given = table.get("name", DEFAULT_MODEL) if isinstance(table, dict) else DEFAULT_MODEL
-    name = getattr(table, "name", given)
+    name = str(getattr(table, "name", given))
     is_own = name not in MODEL_CONFIGS and find_target(name, "model") is not None
-    return OWN if is_own else str(name)[:60]
+    return OWN if is_own else name[:60]
 
 
 ModelConfig = Annotated[

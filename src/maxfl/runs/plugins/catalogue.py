@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
+from pydantic import BaseModel
+
 from maxfl.algorithms import ALGORITHMS
 from maxfl.core import losses, requirement
 from maxfl.data import registry
@@ -36,6 +38,7 @@ LOSSES: Mapping[str, Any] = {
     "next-token": losses.next_token,
 }
 OTHER_SOURCES = {
+    "table": "your own table, in a file",
     "arrays": "your own arrays, in a file",
     "disk": "a federation on disk, of which a cohort at a time is in memory",
 }
@@ -96,24 +99,36 @@ def _model(name: str) -> Listed:
 def _loss(name: str) -> Listed:
     if name not in LOSSES:
         return Listed(name, "Choose by the labels.", [])
-    settings = {"huber": ["huber_delta"], "next-token": ["padding"]}.get(name, [])
-    fields = ModelSettings.model_fields
-    known = [Parameter(k, fields[k].default, fields[k].description or "") for k in settings]
+    known = _settings_for(name, ModelSettings)
     return Listed(name, one_line(LOSSES[name]), known, text=inspect.getdoc(losses) or "")
+
+
+def _settings_for(name: str, config: type[BaseModel]) -> list[Parameter]:
+    """Return the settings of a table whose descriptions say that they are for this name alone."""
+    said = f"for {name}: "
+    return [
+        Parameter(key, field.default, (field.description or "").removeprefix(said))
+        for key, field in config.model_fields.items()
+        if (field.description or "").startswith(said)
+    ]
 
 
 def _sources() -> list[Listed]:
     words = {entry.name: entry.what for entry in registry.entries()} | OTHER_SOURCES
     names = get_args(DataConfig.model_fields["source"].annotation)
-    return [Listed(name, words.get(name, ""), []) for name in names]
+    return [Listed(name, words.get(name, ""), _settings_for(name, DataConfig)) for name in names]
 
 
 def _requirements() -> list[Listed]:
-    kinds = get_args(RequirementConfig.model_fields["kind"].annotation)
-    makers = {kind: getattr(requirement, kind.replace("-", "_"), None) for kind in kinds}
+    field = RequirementConfig.model_fields["kind"]
+    said = dict(part.split(": ", 1) for part in str(field.description).split("; ") if ": " in part)
     return [
-        Listed(kind, one_line(make) if make else "", parameters_of(make) if make else [])
-        for kind, make in makers.items()
+        Listed(
+            kind,
+            said.get(kind) or one_line(getattr(requirement, kind)),
+            _settings_for(kind, RequirementConfig),
+        )
+        for kind in get_args(field.annotation)
     ]
 
 
@@ -128,14 +143,11 @@ def _of_package(one: Offered, kind: Kind, built_in: set[str]) -> Listed:
         known = own_parameters(own, FILLED.get(kind, ()))
     except InputError as error:
         return Listed(one.name, "", [], one.package, str(error))
-    twice = [other.package for other in offered(kind) if other.name == one.name]
-    error = ""
-    if one.name in built_in:
-        error = f"{one.name} is built in, and means that; name this one {one.target}"
-    elif len(twice) > 1:
-        error = f"{' and '.join(twice)} offer that name; name this one {one.target}"
+    same = [other.package for other in offered(kind) if other.name == one.name]
+    taken = "built in" if one.name in built_in else " and ".join(same) if len(same) > 1 else ""
+    refused = f"that name is taken ({taken}); write {one.target}" if taken else ""
     text = inspect.getdoc(own.function) or ""
-    return Listed(one.name, one_line(own.function), known, one.package, error, text)
+    return Listed(one.name, one_line(own.function), known, one.package, refused, text)
 
 
 def look_up(name: str) -> list[Listed]:

@@ -67,7 +67,7 @@ def make_model(
             f"leave model.loss out"
         )
     fitted = _fit(name, federation, loss, wanted.intersection(FROM_DATA))
-    given = {key: hashable(value) for key, value in {**fitted, **settings}.items()}
+    given = {**fitted, **{key: hashable(value) for key, value in settings.items()}}
     if "federation" in wanted:
         return _model(own, given)
     return _cached_model(own, tuple(sorted(given.items())))

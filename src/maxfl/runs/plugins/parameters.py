@@ -71,7 +71,8 @@ def one_line(function: Callable[..., Any]) -> str:
     """Return the first paragraph of a docstring as what the function makes, "" if it has none."""
     said = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
     made = said.removeprefix("Return ").removeprefix("Compute ").replace("``", "")
-    return made[:1].upper() + made[1:]
+    is_name = not made.partition(" ")[0].islower()  # as pFedMe, which keeps its case
+    return made if is_name else made[:1].upper() + made[1:]
 
 
 def shown_value(value: Any) -> str:

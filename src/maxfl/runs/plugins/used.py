@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from maxfl.runs.plugins.code import CODE_FROM, Code, merge
 from maxfl.runs.plugins.entry_points import Kind, find_target
@@ -27,8 +27,10 @@ def code_of(configs: Iterable[Any]) -> Code:
     targets: dict[str, None] = {}
     for config in configs:
         for (section, key), kind in NAMES.items():
-            name = getattr(getattr(config, section), key, None)
-            if name is not None and (target := find_target(name, kind)):
+            table = getattr(config, section)
+            name = getattr(table, key, None)
+            is_built_in = name is None or name in get_args(type(table).model_fields[key].annotation)
+            if not is_built_in and (target := find_target(name, kind)):
                 targets[target] = None
     return merge(load(target).code for target in targets)
 
