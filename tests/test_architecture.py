@@ -23,7 +23,12 @@ LIGHT = {"core", "engine", "algorithms", "distributed", "models", "utils"}
 ALLOWED = {"jax", "optax", "numpy", "safetensors"}
 OPTIONAL = {"maxfl.models.libraries.nnx": "flax", "maxfl.models.libraries.equinox": "equinox"}
 """Adapters, and the package that each imports when it is called."""
-CONVENIENCES: set[tuple[str, str]] = set()
+CONVENIENCES: set[tuple[str, str]] = {
+    ("maxfl.engine.history", "maxfl.runs.frames"),
+    ("maxfl.engine.history", "maxfl.runs.inline"),
+    ("maxfl.engine.trainer", "maxfl.runs.progress_bar"),
+    ("maxfl.report", "maxfl.runs.inline"),
+}
 """Methods that users look for on an object, though their code lies above it: imported when called,
 by nothing that computes."""
 MOST_MODULES, MOST_ENTRIES = 20, 14

@@ -8,7 +8,7 @@ history = trainer.history(prepared, blocks, state)
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -18,15 +18,17 @@ import numpy as np
 
 from maxfl.core.federation import Federation
 from maxfl.core.requirement import Solo, SoloCache, Thresholds, thresholds
+from maxfl.distributed.processes import is_leader
 from maxfl.engine.diagnosis import Diagnosis
-from maxfl.engine.experiment import Training
+from maxfl.engine.experiment import Origin, Training
 from maxfl.engine.history import History
 from maxfl.engine.programs import SKIP
 from maxfl.engine.resources import Resources
 from maxfl.engine.session import Session
 from maxfl.engine.solo import train_clients
 from maxfl.engine.state import Block, CohortRecord, Data, Evaluation, ModelStep, Personal, State
-from maxfl.utils.errors import InputError
+from maxfl.utils.errors import InputError, shorten
+from maxfl.utils.notebook import in_notebook
 
 Progress = Callable[[str, int, int], None]
 """Called with (stage, done, total) while a run goes on."""
@@ -44,6 +46,13 @@ class Snapshot(NamedTuple):
 
     prepared: Prepared
     state: State
+    blocks: list[Block]
+
+
+class Trained(NamedTuple):
+    """A run at its end."""
+
+    history: History
     blocks: list[Block]
 
 
@@ -65,6 +74,10 @@ class Trainer(Protocol):
     @property
     def is_byzantine(self) -> Any:
         """Which of these clients are Byzantine, bool[C, K]."""
+
+    @property
+    def origin(self) -> Origin:
+        """What its history is of."""
 
     def describe(self) -> dict[str, Any]:
         """Return everything that a result depends on, as plain data."""
@@ -95,7 +108,31 @@ class Trainer(Protocol):
         """Return the structure of a snapshot after so many blocks; its leaves mean nothing."""
 
 
-def train(trainer: Trainer, progress: Progress | None = None) -> Snapshot:
+@contextmanager
+def shown_progress(progress: Progress | bool | None) -> Iterator[Progress | None]:
+    """Give the callback that shows how far a run is: the user's own, a bar's, or none.
+
+    True is a bar and False nothing; None is a bar in a notebook. Of several processes, process 0
+    alone shows one.
+    """
+    wanted = in_notebook() if progress is None else progress
+    if callable(wanted):
+        yield wanted
+    elif not isinstance(wanted, bool):
+        raise InputError(
+            f"progress = {shorten(progress)}: expected a function of (stage, done, total), True "
+            f"for a bar, or False for none"
+        )
+    elif wanted and is_leader():
+        from maxfl.runs.progress_bar import progress_bar
+
+        with progress_bar() as report:
+            yield report
+    else:
+        yield None
+
+
+def train(trainer: Trainer, progress: Progress | None = None) -> Trained:
     """Train from the start to the end, without checkpoints."""
     state, blocks = trainer.start(), []
     prepared = trainer.prepare(progress)
@@ -107,7 +144,19 @@ def train(trainer: Trainer, progress: Progress | None = None) -> Snapshot:
         diagnosis.warn(block)
         if progress:
             progress("rounds", int(block.rounds[-1]), rounds)
-    return Snapshot(prepared, state, blocks)
+    return Trained(finished_history(trainer, prepared, blocks, state, diagnosis), blocks)
+
+
+def finished_history(
+    trainer: Trainer,
+    prepared: Prepared,
+    blocks: Iterable[Block],
+    state: State,
+    diagnosis: Diagnosis,
+) -> History:
+    """Put the blocks of a whole run together, with what went wrong in it."""
+    origin = trainer.origin._replace(findings=diagnosis.findings())
+    return trainer.history(prepared, blocks, state)._replace(origin=origin)
 
 
 def diagnose(trainer: Trainer, prepared: Prepared) -> Diagnosis:
@@ -206,6 +255,7 @@ def collect_history(
         params=session.narrow(session.fetch(state.server.params)),
         steps=steps,
         metric_infos=session.spec.model.metric_infos,
+        origin=trainer.origin,
     )
 
 
