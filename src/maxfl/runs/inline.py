@@ -14,7 +14,6 @@ from maxfl.runs.results import write_history
 from maxfl.utils.display import one_line
 from maxfl.utils.errors import InputError, check_count, shorten
 from maxfl.utils.files import write_whole
-from maxfl.utils.notebook import in_notebook
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -82,9 +81,6 @@ def plot(history: History) -> "Figure":
     from maxfl.report.figures import draw_curves
     from maxfl.report.series import all_series, drawn_methods
     from maxfl.report.source import read
-
-    if in_notebook():  # else a notebook knows no way to show a figure
-        import matplotlib.pyplot  # noqa: F401
 
     with tempfile.TemporaryDirectory() as place:
         source = read(_folders(history, Path(place)))
