@@ -28,6 +28,10 @@ CONVENIENCES: set[tuple[str, str]] = {
     ("maxfl.core.federation", "maxfl.data.partition"),
     ("maxfl.core.federation", "maxfl.data.tables.frames"),
     ("maxfl.core.federation", "maxfl.data.tables.roles"),
+    ("maxfl.engine.history", "maxfl.runs.frames"),
+    ("maxfl.engine.history", "maxfl.runs.inline"),
+    ("maxfl.engine.trainer", "maxfl.runs.progress_bar"),
+    ("maxfl.report", "maxfl.runs.inline"),
 }
 """Methods that users look for on an object, though their code lies above it: imported when called,
 by nothing that computes."""

@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from maxfl.models.resnet import resnet as resnet
     from maxfl.models.transformer import transformer as transformer
     from maxfl.report.write import write_report as write_report
+    from maxfl.runs.inline import report as report
     from maxfl.runs.run import run as run
     from maxfl.runs.tables import Labels as Labels
     from maxfl.runs.trackers import tracker as tracker
@@ -134,6 +135,7 @@ _NAMESPACES = {
     "losses": "core.losses",
     "metrics": "core.metrics",
     "partition": "data.partition",
+    "report": "report",
     "schedules": "core.schedules",
     "server_optimizers": "core.server_optimizers",
 }

@@ -12,7 +12,7 @@ from support.small import MODEL
 
 def test_the_table_of_a_sweep_over_lists(capsys):
     history, metadata = make_history(6, 2), Metadata("made-up data")
-    entries = [summarise(history, [{"model.hidden": hidden}], metadata, MODEL)[0]
+    entries = [summarise(history, [{"model.hidden": hidden}], metadata, MODEL.summary())[0]
                for hidden in ([8], [4, 4])]  # fmt: skip
     show_summary(entries, "two of them")
     assert "[4, 4]" in capsys.readouterr().out
@@ -39,7 +39,7 @@ def test_short_work_on_a_pipe_prints_no_progress(capsys):
 
 def test_the_table_names_the_models_metric(capsys):
     history = make_history(6, 2, metrics=REGRESSION)
-    (entry,) = summarise(history, [{}], Metadata("made-up data"), MODEL)
+    (entry,) = summarise(history, [{}], Metadata("made-up data"), MODEL.summary())
     assert entry["metrics"][1] == {"name": "rmse", "higher_is_better": False, "percent": False}
     assert set(entry["seen"]) >= {"test_mae", "test_rmse", "solo_test_rmse", "preferred_mae"}
     show_summary([entry], "one")
@@ -55,5 +55,5 @@ def test_solo_models_that_diverged_have_no_metric(capsys):
     history = make_history(6, 2, metrics=REGRESSION)
     lost = tuple(np.full_like(values, np.inf) for values in history.solo.test_metrics)
     history = history._replace(solo=history.solo._replace(test_metrics=lost))
-    show_summary(summarise(history, [{}], Metadata("made-up data"), MODEL), "one")
+    show_summary(summarise(history, [{}], Metadata("made-up data"), MODEL.summary()), "one")
     assert "used their own: n/a" in " ".join(capsys.readouterr().out.split())

@@ -75,3 +75,25 @@ def test_without_personal_models_there_is_nothing_to_ask_for(history):
     assert not history.has_personal
     with pytest.raises(maxfl.InputError, match="no personal models"):
         history.test_metric("seen", "personal")
+
+
+def test_a_history_says_its_figures_in_a_line_and_a_table(history):
+    appeal = history.gm_appeal()[:, -1]
+    assert repr(history).startswith("History(maxfl: 7 rounds, 2 configurations, GM-Appeal of seen ")
+    assert f"{appeal.min():.2f}" in repr(history)
+    table = history._repr_html_()
+    assert "mlp 4-6-5-3" in table
+    assert "GM-Appeal, unseen" in table
+    unknown = history._replace(origin=None)
+    assert repr(unknown).startswith("History(7 rounds, 2 configurations")
+    assert "mlp" not in unknown._repr_html_()
+    assert repr(unknown._replace(rounds=())) == "History(…)"
+
+
+def test_a_history_knows_what_it_is_of(history):
+    origin = history.origin
+    assert origin.federation.digest() == SMALL.digest()
+    assert origin.federation.train.x.size == 0, "no client's features"
+    assert origin.settings["algorithm"]["temperature"] == [1.0, 0.3]
+    assert origin.seeds.tolist() == [0, 4]
+    assert len(origin.findings) == 2

@@ -1,5 +1,7 @@
 """Same seed, same draws: across repeats, sweeps and devices."""
 
+import inspect
+
 import jax
 import numpy as np
 import pytest
@@ -150,3 +152,19 @@ def test_the_reported_weight_is_that_of_the_model_that_was_sent():
         cohort = history.cohorts.client_id[0, t]
         np.testing.assert_allclose(history.cohorts.weight[0, t], expected[t][cohort], rtol=1e-4)
     assert history.evaluation.weight.shape == (1, TRAINING.rounds + 1, SMALL.clients)
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "more"),
+    [
+        (maxfl.simulate, maxfl.Simulation, ["progress"]),
+        (maxfl.stream, maxfl.StreamingSimulation, ["folder", "progress"]),
+    ],
+)
+def test_functions_have_all_arguments_of_their_class(function, kind, more):
+    ours, theirs = (inspect.signature(f).parameters for f in (function, kind))
+    assert [name for name in ours if name not in theirs] == more
+    assert [ours[name] for name in theirs] == list(theirs.values())
+    shared = inspect.signature(maxfl.Simulation).parameters
+    assert [name for name in shared if name not in theirs] == []
+    assert all(theirs[name] == shared[name] for name in shared)

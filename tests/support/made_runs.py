@@ -5,13 +5,17 @@ from importlib.metadata import version
 import numpy as np
 import pyarrow as pa
 
+import maxfl
 from maxfl.core.metrics import ACCURACY, MetricInfo
 from maxfl.core.requirement import Solo, Thresholds
+from maxfl.engine.experiment import make_experiment, origin_of
 from maxfl.engine.history import History
 from maxfl.engine.state import CohortRecord, Evaluation, Personal
 from maxfl.runs import tables
 from maxfl.runs.progress import ProgressFile
 from maxfl.utils.files import write_json, write_whole
+from support.federations import make_clients
+from support.small import MODEL
 
 CLIENTS, ROUNDS = 12, 6
 """Of runs that several tests report on."""
@@ -56,6 +60,16 @@ def make_history(
 
 def _personal(loss, metrics):
     return Personal(loss, loss + 0.1, tuple(_metric(info, np.abs(loss)) for info in metrics))
+
+
+def with_origin(history, algorithm, *, requirement=None, seed=0):
+    """Return a made-up history that says of which method and clients it is."""
+    sizes = [5] * len(history.is_seen)
+    federation = maxfl.Federation.from_clients(
+        make_clients(sizes), make_clients(sizes, 1), unseen=int((~history.is_seen).sum())
+    )
+    experiment = make_experiment(federation, MODEL, algorithm, requirement=requirement, seed=seed)
+    return history._replace(origin=origin_of(experiment, federation, len(history.is_byzantine)))
 
 
 def _metric(info, loss):

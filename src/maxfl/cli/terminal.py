@@ -14,7 +14,6 @@ from rich.markup import escape
 from rich.progress import (
     BarColumn,
     DownloadColumn,
-    MofNCompleteColumn,
     Progress,
     TaskID,
     TextColumn,
@@ -24,6 +23,7 @@ from rich.progress import (
 from rich.table import Table
 
 from maxfl.cli.signals import Interrupted, interruptible
+from maxfl.runs.progress_bar import bar_columns
 from maxfl.utils.errors import InputError, TrainingWarning
 
 if TYPE_CHECKING:
@@ -113,16 +113,10 @@ def announce(line: str) -> None:
 @contextmanager
 def progress_bar(what: str) -> Iterator[ProgressBar]:
     """Show a progress bar with the time left."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(compact=True, elapsed_when_finished=True),
-    )
     with (
         interruptible(),  # or a bar that is cut off would leave the terminal without its cursor
         Progress(
-            *columns, console=errors, transient=True, disable=not errors.is_terminal
+            *bar_columns(), console=errors, transient=True, disable=not errors.is_terminal
         ) as progress,
     ):
         yield ProgressBar(progress, what)

@@ -24,6 +24,7 @@ from jax import Array
 
 from maxfl.core.local_optimizers import LocalOptimizer
 from maxfl.core.model import Params, Variables
+from maxfl.utils.display import Rows, html_table, numbers, one_line
 
 Pytree = Any
 
@@ -164,6 +165,18 @@ class Algorithm(NamedTuple):
     server_update: Callable[[Pytree, Server, WeightedSum, Cohort], tuple[Params, Pytree]]
     personalize: Callable[[Pytree, Server, Pytree, Client, LocalTask], Params] | None = None
     needs_sgd: bool = False
+
+    def __repr__(self) -> str:
+        """Return the method with its numbers, as ``maxfl(temperature=1.0, epsilon=0.001)``."""
+        return one_line(self.name, lambda: ", ".join(f"{n}={v}" for n, v in self._chosen()))
+
+    def _repr_html_(self) -> str:
+        """Return a small table for notebooks."""
+        return html_table(self.name, self._chosen)
+
+    def _chosen(self) -> Rows:
+        fields = self.hparams._asdict() if hasattr(self.hparams, "_asdict") else {}
+        return [(name, numbers(value)) for name, value in fields.items()]
 
 
 def descend(

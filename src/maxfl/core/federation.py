@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maxfl.utils.display import Rows, array_type, counted, html_table, one_line, span
 from maxfl.utils.errors import InputError, check_count, shorten
 
 if TYPE_CHECKING:
@@ -261,6 +262,39 @@ class Federation(NamedTuple):
             frame, client, options, unseen=unseen, min_samples=min_samples,
             train_fraction=train_fraction, seed=seed,
         )  # fmt: skip
+
+    def __repr__(self) -> str:
+        """Return a line that says whose data these are, without a look at the samples."""
+        return one_line("Federation", lambda: f"{self.metadata.title}: {', '.join(self._words())}")
+
+    def _repr_html_(self) -> str:
+        """Return a small table for notebooks."""
+        return html_table("Federation", self._rows)
+
+    def _words(self) -> list[str]:
+        seen = "" if self.seen == self.clients else f", {self.seen:,} seen"
+        words = f"{counted(self.clients, 'client')}{seen}", self._sizes(), self._labels()
+        return [*words[:2], f"x {array_type(self.train.x, 1)}", words[2]]
+
+    def _sizes(self) -> str:
+        train, test = (span(sizes, "{:,}".format) for sizes in (self.train_sizes, self.test_sizes))
+        return f"{train} train and {test} test samples each"
+
+    def _labels(self) -> str:
+        if self.classes is None:
+            return f"y {array_type(self.train.y, 1)}"
+        return f"{self.classes:,} classes"
+
+    def _rows(self) -> Rows:
+        metadata = self.metadata
+        yield "data", metadata.title
+        unseen = self.clients - self.seen
+        yield "clients", f"{self.clients:,}: {self.seen:,} seen, {unseen:,} unseen"
+        yield "samples", self._sizes()
+        yield "features", array_type(self.train.x, 1)
+        yield "labels", self._labels()
+        for note in metadata.notes:
+            yield "split", note
 
     def digest(self) -> str:
         """Return SHA-256 of everything in the federation, to tell one from another."""

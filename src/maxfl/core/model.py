@@ -11,9 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from maxfl.core.federation import InputScaling
-from maxfl.core.losses import Loss, cross_entropy, huber, next_token
+from maxfl.core.federation import Federation, InputScaling
+from maxfl.core.losses import Loss, cross_entropy, huber, loss_name, next_token
 from maxfl.core.metrics import MetricInfo, NamedMetric, default_metrics, name_metrics
+from maxfl.utils.display import Rows, html_table, one_line
 from maxfl.utils.errors import InputError
 
 Params = Any
@@ -60,6 +61,7 @@ class Model:
             ICLR 2021) keeps its weights too. A client that never trained, an unseen one, and the
             saved model have the initial state.
         tokens: Whether inputs are numbers of tokens: int32, as they are stored, not scaled.
+        name: For people; equal models may have different ones.
     """
 
     init: Callable[[Array], Params]
@@ -69,6 +71,7 @@ class Model:
     frozen: Any = None
     keep_local: bool = False
     tokens: bool = False
+    name: str = ""
 
     def __post_init__(self) -> None:
         makes_losses: tuple[Any, ...] = (huber, next_token)
@@ -108,6 +111,41 @@ class Model:
         """Return the keyword by which ``apply`` gets frozen parameters, where there are any."""
         return {} if self.frozen is None else {"frozen": frozen}
 
+    def for_federation(self, federation: Federation) -> "Model":  # noqa: ARG002
+        """Return the model with the sizes of a federation: itself, since it has its sizes."""
+        return self
+
+    def changed(self, change: Callable[["Model"], "Model"]) -> "Model":
+        """Return what ``change`` makes of the model, once it has its sizes."""
+        return change(self)
+
+    def summary(self) -> "ModelSummary":
+        """Return what people and tables want to know of the model."""
+        return ModelSummary(self.name, loss_name(self.loss), count_parameters(self))
+
+    def __repr__(self) -> str:
+        """Return a line with the number of parameters, the loss and the metrics."""
+        return one_line("Model", lambda: ": ".join(filter(None, (self.name, self._words()))))
+
+    def _repr_html_(self) -> str:
+        """Return a small table for notebooks."""
+        return html_table("Model", self._rows)
+
+    def _words(self) -> str:
+        counts = ", ".join(f"{n:,} {kind} parameters" for kind, n in self._counts())
+        return ", ".join([counts, loss_name(self.loss), *(m.name for m in self.named_metrics)])
+
+    def _counts(self) -> list[tuple[str, int]]:
+        kinds = count_parameters(self)._asdict().items()
+        return [(kind, n) for kind, n in kinds if n or kind == "trained"]
+
+    def _rows(self) -> Rows:
+        yield "model", self.name or "own functions"
+        for kind, count in self._counts():
+            yield f"{kind} parameters", f"{count:,}"
+        yield "loss", loss_name(self.loss)
+        yield "metrics", ", ".join(metric.name for metric in self.named_metrics)
+
     def _key(self) -> tuple[Any, ...]:
         """Return what makes two models one; frozen arrays are known by their identity."""
         return (
@@ -122,6 +160,44 @@ class Model:
     def __hash__(self) -> int:
         """Return a number that equal models share."""
         return hash(self._key())
+
+
+class UnsizedModel(Model):
+    """A model that takes its sizes from the federation that it is trained on."""
+
+    def __init__(self, name: str, make: Callable[[Federation], Model]) -> None:
+        def refuse(*_: Any, **__: Any) -> Any:
+            raise InputError(
+                f"{name} has no sizes yet: a simulation takes them from its federation. For the "
+                f"model itself give its sizes, or take .for_federation(federation)"
+            )
+
+        super().__init__(refuse, refuse, name=name)
+        object.__setattr__(self, "_make", make)
+
+    def for_federation(self, federation: Federation) -> Model:
+        """Return the model for a federation's samples and labels."""
+        sized: Model = self._make(federation)  # type: ignore[attr-defined]
+        return sized
+
+    def changed(self, change: Callable[[Model], Model]) -> Model:
+        """Return the model to which ``change`` is done once it has its sizes."""
+        return UnsizedModel(self.name, lambda federation: change(self.for_federation(federation)))
+
+    def _words(self) -> str:
+        return "sizes of the federation that it will be trained on"
+
+    def _rows(self) -> Rows:
+        yield "model", self.name
+        yield "sizes", "of the federation that it will be trained on"
+
+
+class ModelSummary(NamedTuple):
+    """What people and tables want to know of a model."""
+
+    name: str
+    loss: str
+    parameters: "ParameterCounts"
 
 
 class ParameterCounts(NamedTuple):
@@ -178,7 +254,9 @@ def with_precision(model: Model, precision: Precision) -> Model:
         raise InputError(
             f"precision = {precision!r}: expected one of {', '.join(get_args(Precision))}"
         )
-    return model if precision == "platform" else _with_precision(model, precision)
+    if precision == "platform":
+        return model
+    return model.changed(lambda sized: _with_precision(sized, precision))
 
 
 @functools.cache

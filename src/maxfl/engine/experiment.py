@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from maxfl.core.aggregators import Aggregator
 from maxfl.core.algorithm import Algorithm
 from maxfl.core.attacks import Attack, nobody
-from maxfl.core.federation import Federation
+from maxfl.core.federation import Federation, Samples
 from maxfl.core.local_optimizers import LocalOptimizer
-from maxfl.core.model import Model, model_inputs
+from maxfl.core.model import Model, ModelSummary, model_inputs
 from maxfl.core.participation import Participation, everyone
 from maxfl.core.requirement import Requirement, solo
 from maxfl.core.schedules import Schedule, ScheduleHParams, ScheduleKind
@@ -112,12 +112,18 @@ class Experiment(NamedTuple):
         functions too, though not of what they call. A custom requirement is known by its name; a
         checkpoint also knows what it demanded.
         """
-        aggregator, attack = self.aggregator, self.attack
         return {
             "maxfl": version("maxfl"),
             "jax": jax.__version__,
             "federation": self.federation.digest(),
             "model": _model_digest(self.model, self.federation),
+            **self.settings(),
+        }
+
+    def settings(self) -> dict[str, Any]:
+        """Return the same without versions, data and model."""
+        aggregator, attack = self.aggregator, self.attack
+        return {
             "algorithm": {"name": self.algorithm.name, **_plain(self.algorithm.hparams)},
             **_own_code(self.algorithm),
             "training": _plain(self.training),
@@ -176,6 +182,42 @@ class Experiment(NamedTuple):
         return changed
 
 
+class Origin(NamedTuple):
+    """What a history is of, as plain data: it can be pickled, and holds no client's features.
+
+    Attributes:
+        federation: The clients whose history it is, with their labels where these are classes.
+        settings: All that was chosen but data and model; lists where it differs by configuration.
+        model: What was trained.
+        seeds: Of the configurations, int[C].
+        findings: What went wrong without an error in each configuration; () where it is not known.
+    """
+
+    federation: Federation
+    settings: dict[str, Any]
+    model: ModelSummary
+    seeds: NDArray[np.int64]
+    findings: Any = ()
+
+
+def origin_of(
+    experiment: Experiment, federation: Federation, configurations: int, **more: Any
+) -> Origin:
+    """Return what the history of an experiment is of; ``more`` are settings of its own."""
+    bare = federation._replace(
+        train=_without_features(federation, federation.train),
+        test=_without_features(federation, federation.test),
+        known_digest=federation.digest(),
+    )
+    seeds = np.broadcast_to(np.asarray(experiment.seed, np.int64), configurations)
+    return Origin(bare, experiment.settings() | more, experiment.model.summary(), seeds)
+
+
+def _without_features(federation: Federation, samples: Samples) -> Samples:
+    x, y = (np.empty((len(samples.y), 0), a.dtype) for a in samples[:2])
+    return Samples(x, y if federation.classes is None else samples.y, samples.offsets)
+
+
 def make_experiment(
     federation: Federation,
     model: Model,
@@ -190,6 +232,8 @@ def make_experiment(
         "aggregator": Aggregator(), "attack": nobody(), "finetune_steps": 0, "seed": 0,
     }  # fmt: skip
     training = Training() if training is None else training
+    if isinstance(model, Model) and isinstance(federation, Federation):  # else it is refused later
+        model = model.for_federation(federation)
     return Experiment(federation, model, algorithm, training, **{**defaults, **chosen})
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any, Literal, NamedTuple, get_args
 
+import jax
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,13 +11,16 @@ from maxfl.core.criterion import Criterion
 from maxfl.core.metrics import ACCURACY, MetricInfo
 from maxfl.core.model import Params
 from maxfl.core.requirement import Solo, Thresholds
+from maxfl.engine.experiment import Origin
 from maxfl.engine.state import CohortRecord, Evaluation, ModelStep, Personal, RoundCounts
+from maxfl.utils.display import Rows, counted, html_table, one_line, span
 from maxfl.utils.errors import InputError, check_choice
 
 Floats = NDArray[np.float32]
 Reading = Literal["held-out", "training", "literal"]
 Group = Literal["seen", "unseen", "all"]
 Whose = Literal["global", "personal"]
+TableName = Literal["metrics", "history", "rounds", "clients", "partition"]
 GROUPS, MODELS = get_args(Group), get_args(Whose)
 
 READINGS: dict[Reading, str] = {
@@ -45,6 +49,7 @@ class History(NamedTuple):
             clients; else ().
         metric_infos: The model's metrics in their order; the first is the one in tables.
         criterion: What clients judge a model by: the loss, or one of these metrics.
+        origin: What it is the history of; None where that is not known.
     """
 
     rounds: NDArray[np.int64]
@@ -59,6 +64,77 @@ class History(NamedTuple):
     counts: RoundCounts | tuple[()] = ()
     metric_infos: tuple[MetricInfo, ...] = (ACCURACY,)
     criterion: Criterion = Criterion()
+    origin: Origin | None = None
+
+    def __repr__(self) -> str:
+        """Return a line with the final figures, over all configurations."""
+        return one_line("History", lambda: ", ".join(self._words()))
+
+    def _repr_html_(self) -> str:
+        """Return a small table for notebooks."""
+        return html_table("History", self._rows)
+
+    def _words(self) -> list[str]:
+        name = "" if self.origin is None else f"{self.origin.settings['algorithm']['name']}: "
+        rounds, count = int(self.rounds[-1]), len(self.is_byzantine)
+        many = [counted(count, "configuration")] if count > 1 else []
+        last = self._last()
+        appeal = [f"{g} {span(last.gm_appeal(g), '{:.2f}'.format)}" for g in self.groups]
+        return [f"{name}{counted(rounds, 'round')}", *many, f"GM-Appeal of {', '.join(appeal)}"]
+
+    def _rows(self) -> Rows:
+        last = self._last()
+        if self.origin is not None:
+            yield "method", self.origin.settings["algorithm"]["name"]
+            yield "data", self.origin.federation.metadata.title
+            yield "model", self.origin.model.name or "own functions"
+        yield "rounds", f"{int(self.rounds[-1]):,}, evaluated {len(self.rounds):,} times"
+        yield "configurations", f"{len(self.is_byzantine):,}"
+        for group in self.groups:
+            yield f"GM-Appeal, {group}", span(last.gm_appeal(group), "{:.3f}".format)
+            mean = span(last.test_metric(group), "{:.4g}".format)
+            yield f"test {self.metric.name}, {group}", mean
+        yield "willing to go on", span(last.willing_share(), "{:.0%}".format)
+
+    def _last(self) -> "History":
+        """Return what is known of the final model alone."""
+        final = jax.tree.map(lambda a: a[:, -1:], self.evaluation)
+        return self._replace(rounds=self.rounds[-1:], evaluation=final)
+
+    def to_arrow(self, table: TableName = "metrics") -> Any:
+        """Return a table that ``maxfl.run`` writes, docs/results.md, as a ``pyarrow.Table``.
+
+        Args:
+            table: ``"metrics"``: means over clients, a row per configuration, evaluated round,
+                group of clients, model and metric; ``"history"``: of every client; ``"rounds"``:
+                every round and sampled client; ``"clients"``: their sizes, requirements and solo
+                results; ``"partition"``: their labels.
+        """
+        from maxfl.runs.frames import to_arrow
+
+        return to_arrow(self, table)
+
+    def to_pandas(self, table: TableName = "metrics") -> Any:
+        """Return such a table as a ``pandas.DataFrame``."""
+        from maxfl.runs.frames import to_pandas
+
+        return to_pandas(self, table)
+
+    def to_polars(self, table: TableName = "metrics") -> Any:
+        """Return such a table as a ``polars.DataFrame``."""
+        from maxfl.runs.frames import to_polars
+
+        return to_polars(self, table)
+
+    def plot(self) -> Any:
+        """Return a ``matplotlib`` figure of GM-Appeal and the first metric over rounds.
+
+        Configurations that differ in nothing but the seed are one line, their mean, with a thin
+        one for each. ``figure.savefig("curves.pdf")`` keeps it.
+        """
+        from maxfl.runs.inline import plot
+
+        return plot(self)
 
     def satisfied(
         self, reading: Reading = "held-out", model: Whose = "global"

@@ -28,6 +28,7 @@ from maxfl.engine.resources import Footprint, fits, footprint
 from maxfl.engine.spec import SoloSpec, Spec
 from maxfl.engine.state import HParams, SoloHParams, State
 from maxfl.engine.validation import validate
+from maxfl.utils.display import Rows, counted, numbers
 from maxfl.utils.errors import InputError, check_count, shorten
 
 
@@ -86,6 +87,30 @@ class Session:
             configurations, clients, self._eval_batch,
             devices=devices, max_parallel=self._max_parallel, most=most,
         )  # fmt: skip
+
+    def words(self) -> str:
+        """Return a line that says what is trained how, for people."""
+        experiment, federation = self.experiment, self.experiment.federation
+        data = f"{federation.metadata.title}, {counted(federation.clients, 'client')}"
+        parts = [f"{experiment.algorithm} on {data}", experiment.model.name, self._length()]
+        return "; ".join(part for part in parts if part)
+
+    def _length(self) -> str:
+        training, count = self.experiment.training, self.configurations
+        length = f"{counted(training.rounds, 'round')} of {counted(training.cohort, 'client')}"
+        return f"{length}, {counted(count, 'configuration')}" if count > 1 else length
+
+    def rows(self) -> Rows:
+        """Return the same for a table, with requirement, participation and seed."""
+        experiment, settings = self.experiment, self.experiment.settings()
+        yield "method", experiment.algorithm
+        yield "data", experiment.federation
+        yield "model", experiment.model
+        yield "training", self._length()
+        for name in ("requirement", "participation"):
+            chosen = ((key, value) for key, value in settings[name].items() if value is not None)
+            yield name, ", ".join(f"{key} {numbers(value)}" for key, value in chosen)
+        yield "seed", numbers(experiment.seed)
 
     @cached_property
     def footprint(self) -> Footprint:

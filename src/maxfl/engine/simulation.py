@@ -22,7 +22,7 @@ from maxfl.core.schedules import Schedule
 from maxfl.core.server_optimizers import ServerOptimizer
 from maxfl.distributed.processes import explain_lost_peer, is_distributed
 from maxfl.engine.client_state import grow, rows_needed
-from maxfl.engine.experiment import Training, make_experiment
+from maxfl.engine.experiment import Origin, Training, make_experiment, origin_of
 from maxfl.engine.history import History
 from maxfl.engine.programs import SKIP, run_block
 from maxfl.engine.resources import (
@@ -38,15 +38,16 @@ from maxfl.engine.trainer import (
     Progress,
     Snapshot,
     collect_history,
-    finish,
     finite_start,
     put_data,
     requirements,
     schedule,
+    shown_progress,
     snapshot_like,
     solo_requirements,
     train,
 )
+from maxfl.utils.display import html_table, one_line
 
 TO_LOWER = (
     "training.batch_size, training.cohort or the model's size",
@@ -113,10 +114,11 @@ class Simulation:
         )  # fmt: skip
         self.session = Session(experiment, federation, devices, max_parallel)
 
-    @property
+    @cached_property
     def eval_federation(self) -> Federation:
         """The clients that evaluate the model and whose results are kept: all of them."""
-        return self.session.experiment.federation
+        federation = self.session.experiment.federation
+        return federation._replace(known_digest=federation.digest())  # which is asked for often
 
     @property
     def is_byzantine(self) -> Any:
@@ -140,6 +142,20 @@ class Simulation:
         after = configurations * server + measured // 2
         layouts = (spec.layout, session.solo_spec.layout)
         return Resources(lambda: session.footprint, layouts, (folder, folder, after), TO_LOWER)
+
+    @cached_property
+    def origin(self) -> Origin:
+        """What a history of this simulation is of."""
+        session = self.session
+        return origin_of(session.experiment, self.eval_federation, session.configurations)
+
+    def __repr__(self) -> str:
+        """Return a line that says what is trained how."""
+        return one_line("Simulation", self.session.words)
+
+    def _repr_html_(self) -> str:
+        """Return a small table for notebooks."""
+        return html_table("Simulation", self.session.rows)
 
     def describe(self) -> dict[str, Any]:
         """Return everything that a result depends on, as plain data."""
@@ -219,21 +235,41 @@ def simulate(
     algorithm: Algorithm,
     training: Training | None = None,
     *,
-    progress: Progress | None = None,
-    **options: Any,
+    requirement: Requirement | None = None,
+    participation: Participation | None = None,
+    server_optimizer: ServerOptimizer | None = None,
+    local_optimizer: LocalOptimizer | None = None,
+    local_schedule: Schedule | None = None,
+    server_schedule: Schedule | None = None,
+    aggregator: Aggregator | None = None,
+    attack: Attack | None = None,
+    finetune_steps: ArrayLike = 0,
+    seed: ArrayLike = 0,
+    devices: list[Any] | None = None,
+    max_parallel: int | None = None,
+    progress: Progress | bool | None = None,
 ) -> History:
     """Train a federation in memory and return its history.
 
-    Options are those of ``Simulation``: requirement, participation, server_optimizer,
-    local_optimizer, local_schedule, server_schedule, aggregator, attack, finetune_steps, seed,
-    devices, max_parallel.
+    All arguments but the last are those of ``Simulation``, which explains them. ``progress`` is a
+    function that is called with (stage, done, total); True shows a bar and False nothing; by
+    default there is a bar in a notebook.
     """
-    simulation = Simulation(federation, model, algorithm, training, **options)
+    simulation = Simulation(
+        federation, model, algorithm, training,
+        requirement=requirement, participation=participation,
+        server_optimizer=server_optimizer, local_optimizer=local_optimizer,
+        local_schedule=local_schedule, server_schedule=server_schedule,
+        aggregator=aggregator, attack=attack,
+        finetune_steps=finetune_steps, seed=seed, devices=devices, max_parallel=max_parallel,
+    )  # fmt: skip
     if is_distributed():
         simulation.session.assert_same(simulation.describe())
-    with explain_out_of_memory(lambda: simulation.resources.advice()):
-        done = train(simulation, progress)
-        return finish(simulation, done)
+    with (
+        explain_out_of_memory(lambda: simulation.resources.advice()),
+        shown_progress(progress) as report,
+    ):
+        return train(simulation, report).history
 
 
 def _block(

@@ -9,7 +9,7 @@ history = trainer.history(prepared, blocks, state)
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -20,16 +20,18 @@ import numpy as np
 from maxfl.core.federation import Federation
 from maxfl.core.requirement import Solo, SoloCache, Thresholds
 from maxfl.core.thresholds import thresholds
+from maxfl.distributed.processes import is_leader
 from maxfl.engine.diagnosis.departure import departures
 from maxfl.engine.diagnosis.follow import Diagnosis
-from maxfl.engine.experiment import Training
+from maxfl.engine.experiment import Origin, Training
 from maxfl.engine.history import History
 from maxfl.engine.programs import SKIP
 from maxfl.engine.resources import Resources
 from maxfl.engine.session import Session
 from maxfl.engine.solo import train_clients
 from maxfl.engine.state import Block, CohortRecord, Data, Evaluation, ModelStep, Personal, State
-from maxfl.utils.errors import InputError, TrainingWarning
+from maxfl.utils.errors import InputError, TrainingWarning, shorten
+from maxfl.utils.notebook import in_notebook
 
 Progress = Callable[[str, int, int], None]
 """Called with (stage, done, total) while a run goes on."""
@@ -47,6 +49,13 @@ class Snapshot(NamedTuple):
 
     prepared: Prepared
     state: State
+    blocks: list[Block]
+
+
+class Trained(NamedTuple):
+    """A run at its end."""
+
+    history: History
     blocks: list[Block]
 
 
@@ -68,6 +77,10 @@ class Trainer(Protocol):
     @property
     def is_byzantine(self) -> Any:
         """Which of these clients are Byzantine, bool[C, K]."""
+
+    @property
+    def origin(self) -> Origin:
+        """What its history is of."""
 
     def describe(self) -> dict[str, Any]:
         """Return everything that a result depends on, as plain data."""
@@ -98,7 +111,31 @@ class Trainer(Protocol):
         """Return the structure of a snapshot after so many blocks; its leaves mean nothing."""
 
 
-def train(trainer: Trainer, progress: Progress | None = None) -> Snapshot:
+@contextmanager
+def shown_progress(progress: Progress | bool | None) -> Iterator[Progress | None]:
+    """Give the callback that shows how far a run is: the user's own, a bar's, or none.
+
+    True is a bar and False nothing; None is a bar in a notebook. Of several processes, process 0
+    alone shows one.
+    """
+    wanted = in_notebook() if progress is None else progress
+    if callable(wanted):
+        yield wanted
+    elif not isinstance(wanted, bool):
+        raise InputError(
+            f"progress = {shorten(progress)}: expected a function of (stage, done, total), True "
+            f"for a bar, or False for none"
+        )
+    elif wanted and is_leader():
+        from maxfl.runs.progress_bar import progress_bar
+
+        with progress_bar() as report:
+            yield report
+    else:
+        yield None
+
+
+def train(trainer: Trainer, progress: Progress | None = None) -> Trained:
     """Train from the start to the end, without checkpoints."""
     state, blocks = trainer.start(), []
     prepared = trainer.prepare(progress)
@@ -110,18 +147,27 @@ def train(trainer: Trainer, progress: Progress | None = None) -> Snapshot:
         diagnosis.warn(block)
         if progress:
             progress("rounds", int(block.rounds[-1]), rounds)
-    return Snapshot(prepared, state, blocks)
+    return Trained(finished_history(trainer, prepared, blocks, state, diagnosis), blocks)
 
 
-def finish(trainer: Trainer, done: Snapshot) -> History:
-    """Return the history of a finished run; warn if it lost all its clients."""
-    history = trainer.history(done.prepared, done.blocks, done.state)
-    left = [found for each in departures(history, trainer.session.experiment) for found in each]
-    if left:
-        count = len(history.is_byzantine)
-        among = f"{len(left)} of {count} configurations: " if count > 1 else ""
-        warnings.warn(f"{among}{left[0].text}", TrainingWarning, stacklevel=3)
-    return history
+def finished_history(
+    trainer: Trainer,
+    prepared: Prepared,
+    blocks: Iterable[Block],
+    state: State,
+    diagnosis: Diagnosis,
+) -> History:
+    """Put the blocks of a whole run together, with what went wrong in it.
+
+    Warns if all clients left, and says what would have kept them.
+    """
+    history = trainer.history(prepared, blocks, state)
+    left = departures(history, trainer.session.experiment)
+    if said := [finding.text for found in left for finding in found]:
+        among = f"{len(said)} of {len(left)} configurations: " if len(left) > 1 else ""
+        warnings.warn(f"{among}{said[0]}", TrainingWarning, stacklevel=4)
+    findings = [[*found, *more] for found, more in zip(diagnosis.findings(), left, strict=True)]
+    return history._replace(origin=trainer.origin._replace(findings=findings))
 
 
 def diagnose(trainer: Trainer, prepared: Prepared) -> Diagnosis:
@@ -227,6 +273,7 @@ def collect_history(
         steps=steps,
         metric_infos=session.metric_infos,
         criterion=session.spec.criterion,
+        origin=trainer.origin,
     )
 
 

@@ -22,7 +22,7 @@ from maxfl.utils.errors import InputError, SpeedWarning, check_count, check_numb
 
 KINDS = {
     "federation": (Federation, "maxfl.Federation.from_clients(train, test)"),
-    "model": (Model, "maxfl.mlp(784, (64, 30), 10)"),
+    "model": (Model, "maxfl.mlp((64, 30))"),
     "algorithm": (Algorithm, "maxfl.maxfl()"),
     "training": (Training, "maxfl.Training(rounds=50)"),
     "requirement": (Requirement, "maxfl.solo()"),

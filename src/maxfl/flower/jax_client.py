@@ -132,6 +132,7 @@ def client_app(local: Local, solo_steps: int = 100) -> ClientApp:
 
     ρ_k is the loss of a model that the client trains alone for ``solo_steps`` steps.
     """
+    local = local._replace(model=local.model.for_federation(local.federation))
     like = local.model.init(key(0, Purpose.INIT))
     schedule = local.local_schedule
     if schedule.kind is not ScheduleKind.CONSTANT and schedule.hparams.rounds is None:

@@ -24,6 +24,7 @@ from maxfl.models.convolution import (
     init_convolution,
     max_pool,
 )
+from maxfl.models.fitting import ModelEntry, fit_images
 from maxfl.models.layers import Layer, dense, drop, in_chunks, init_dense
 from maxfl.utils.errors import InputError, check_count
 
@@ -59,19 +60,20 @@ class Form(NamedTuple):
 
 
 def cnn(
-    shape: Sequence[int],
-    classes: int,
+    shape: Sequence[int] | None = None,
+    classes: int | None = None,
     channels: Sequence[int] = (32, 64),
     kernel: int = 5,
     conv_padding: Padding = "same",
     hidden: Sequence[int] = (2048,),
     dropout: float = 0.0,
-    loss: Loss = cross_entropy,
+    loss: Loss | None = None,
 ) -> Model:
     """Return convolutions, each with ReLU and 2 × 2 max-pooling, then dense layers with ReLU.
 
     The defaults are LEAF's for FEMNIST. Weights and biases start uniform in ±1/√fan-in. Cached, so
-    that equal arguments give one model and one compiled program.
+    that equal arguments give one model and one compiled program. ``cnn()`` takes shape and classes
+    from the federation that it is trained on.
 
     Args:
         shape: Of an image: (height, width) or (height, width, channels).
@@ -82,27 +84,28 @@ def cnn(
             ``"valid"``: none.
         hidden: Units of the dense hidden layers.
         dropout: Share of the first dense layer's units dropped in training, at least 0 and below 1.
-        loss: What it is trained on, see ``maxfl.losses``.
+        loss: What it is trained on, see ``maxfl.losses``; by default cross-entropy, or what goes
+            with the federation's labels where sizes are taken from it.
     """
     rate = check_dropout(dropout)
-    check_count("classes", classes, least=1)
     check_count("kernel", kernel, least=1)
     check_padding(conv_padding)
-    form = Form(
-        check_image_shape(shape),
-        check_widths("channels", channels, "the channels of each convolution", least=1),
-        kernel,
-        conv_padding,
-        check_widths("hidden", hidden, "the units of each dense hidden layer"),
-        classes,
-        rate,
-    )
+    planes = check_widths("channels", channels, "the channels of each convolution", least=1)
+    widths = check_widths("hidden", hidden, "the units of each dense hidden layer")
+    if shape is None and classes is None:
+        return CNN.unsized(
+            loss, channels=planes, kernel=kernel, conv_padding=conv_padding, hidden=widths,
+            dropout=rate,
+        )  # fmt: skip
+    CNN.refuse_half(shape=shape, classes=classes)
+    check_count("classes", classes, least=1)
+    form = Form(check_image_shape(shape), planes, kernel, conv_padding, widths, classes, rate)  # type: ignore[arg-type]
     if form.flat == 0:
         raise InputError(
             f"images of {form.shape[0]} x {form.shape[1]} are too small for {len(form.channels)} "
             f"convolutions with 2 x 2 pooling: give fewer channels, as channels = (32,)"
         )
-    return _cnn(form, loss)
+    return _cnn(form, loss or cross_entropy)
 
 
 @functools.cache
@@ -133,4 +136,7 @@ def _cnn(form: Form, loss: Loss) -> Model:
             return outputs(params, x, key)
         return in_chunks(lambda part: outputs(params, part, None), x)
 
-    return Model(init, apply, loss)
+    return Model(init, apply, loss, name=f"cnn {'x'.join(map(str, form.shape))}-{form.classes}")
+
+
+CNN = ModelEntry("cnn", cnn, fit_images)

@@ -26,7 +26,7 @@ def fast_convolutions(model: Model) -> Model:
     Args:
         model: Any model; its parameters stay the same.
     """
-    return dataclasses.replace(model, apply=_FastApply(model.apply))
+    return model.changed(lambda sized: dataclasses.replace(sized, apply=_FastApply(sized.apply)))
 
 
 @dataclasses.dataclass(frozen=True)

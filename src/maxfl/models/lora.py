@@ -86,7 +86,9 @@ def lora(
         return adapters if state is None else Variables(adapters, state)
 
     apply = _AdaptedApply(model, chosen, alpha / rank)
-    return Model(init, apply, model.loss, model.metrics, frozen, model.keep_local, model.tokens)
+    name = f"{model.name or 'model'} with adapters of rank {rank}"
+    kept = model.loss, model.metrics, frozen, model.keep_local, model.tokens
+    return Model(init, apply, *kept, name=name)
 
 
 def merge_lora(model: Model, params: Params) -> Params:

@@ -20,6 +20,7 @@ from jax import Array
 from maxfl.core.losses import Loss, cross_entropy, next_token
 from maxfl.core.model import Model
 from maxfl.models.arguments import check_dropout, check_widths
+from maxfl.models.fitting import ModelEntry, fit_tokens
 from maxfl.models.layers import Layer, dense, drop, init_dense, init_embedding
 from maxfl.utils.errors import check_count
 
@@ -51,7 +52,7 @@ class Form(NamedTuple):
 
 
 def lstm(
-    vocabulary: int,
+    vocabulary: int | None = None,
     classes: int | None = None,
     embedding: int = 8,
     hidden: Sequence[int] = (256, 256),
@@ -61,7 +62,8 @@ def lstm(
     """Return a recurrent network of tokens [n, length].
 
     The defaults are LEAF's for Shakespeare. Cached, so that equal arguments give one model and one
-    compiled program.
+    compiled program. ``lstm()`` takes vocabulary and outputs from the federation that it is trained
+    on.
 
     Args:
         vocabulary: Number of tokens; they count from 0.
@@ -75,13 +77,16 @@ def lstm(
             padding by token 0.
     """
     rate = check_dropout(dropout)
-    check_count("vocabulary", vocabulary, least=1)
     check_count("embedding", embedding, least=1)
+    widths = check_widths("hidden", hidden, "the units of each recurrent layer", least=1)
+    if vocabulary is None and classes is None:
+        return LSTM.unsized(loss, embedding=embedding, hidden=widths, dropout=rate)
+    check_count("vocabulary", vocabulary, least=1)
     if classes is not None:
         check_count("classes", classes, least=1)
-    widths = check_widths("hidden", hidden, "the units of each recurrent layer", least=1)
     default = next_token() if classes is None else cross_entropy
-    return _lstm(Form(vocabulary, classes, embedding, widths, rate), loss or default)
+    form = Form(vocabulary, classes, embedding, widths, rate)  # type: ignore[arg-type]
+    return _lstm(form, loss or default)
 
 
 @functools.cache
@@ -107,7 +112,8 @@ def _lstm(form: Form, loss: Loss) -> Model:
             return dense(params.output, h[-1])
         return dense(params.output, h).swapaxes(0, 1)
 
-    return Model(init, apply, loss, tokens=True)
+    name = f"lstm of {form.vocabulary:,} tokens"
+    return Model(init, apply, loss, tokens=True, name=name)
 
 
 def _init_recurrent(key: Array, inputs: int, units: int) -> Recurrent:
@@ -131,3 +137,6 @@ def recur(layer: Recurrent, x: Array) -> Array:
 
     # What comes from the inputs is one product of all positions; only the state's is in turn.
     return jax.lax.scan(step, (zero, zero), x @ layer.inputs + layer.bias)[1]
+
+
+LSTM = ModelEntry("lstm", lstm, fit_tokens, tokens=True)

@@ -19,6 +19,7 @@ from maxfl.core.losses import Loss, cross_entropy
 from maxfl.core.model import Model
 from maxfl.models.arguments import check_image_shape
 from maxfl.models.convolution import convolve, init_convolution
+from maxfl.models.fitting import ModelEntry, fit_images
 from maxfl.models.layers import Layer, dense, in_chunks, init_dense
 from maxfl.models.normalisation import Scaling, group_norm, init_scaling
 from maxfl.utils.errors import InputError, check_count
@@ -59,16 +60,17 @@ class Form(NamedTuple):
 
 
 def resnet(
-    shape: Sequence[int],
-    classes: int,
+    shape: Sequence[int] | None = None,
+    classes: int | None = None,
     blocks: int = 3,
     width: int = 16,
     groups: int = 8,
-    loss: Loss = cross_entropy,
+    loss: Loss | None = None,
 ) -> Model:
     """Return a residual network of 6 · blocks + 2 layers; 3 blocks a stage make ResNet-20.
 
-    Cached, so that equal arguments give one model and one compiled program.
+    Cached, so that equal arguments give one model and one compiled program. ``resnet()`` takes
+    shape and classes from the federation that it is trained on.
 
     Args:
         shape: Of an image: (height, width) or (height, width, channels), as (32, 32, 3).
@@ -76,15 +78,19 @@ def resnet(
         blocks: Blocks of each of the three stages.
         width: Channels of the first stage; those after it have twice and four times as many.
         groups: Groups of channels that are normalised together; they divide the width.
-        loss: What it is trained on, see ``maxfl.losses``.
+        loss: What it is trained on, see ``maxfl.losses``; by default cross-entropy, or what goes
+            with the federation's labels where sizes are taken from it.
     """
-    for name, value in {
-        "classes": classes, "blocks": blocks, "width": width, "groups": groups,
-    }.items():  # fmt: skip
+    for name, value in {"blocks": blocks, "width": width, "groups": groups}.items():
         check_count(name, value, least=1)
     if width % groups:
         raise InputError(f"groups = {groups} do not divide width = {width}: give a divisor of it")
-    return _resnet(Form(check_image_shape(shape), classes, blocks, width, groups), loss)
+    if shape is None and classes is None:
+        return RESNET.unsized(loss, blocks=blocks, width=width, groups=groups)
+    RESNET.refuse_half(shape=shape, classes=classes)
+    check_count("classes", classes, least=1)
+    form = Form(check_image_shape(shape), classes, blocks, width, groups)  # type: ignore[arg-type]
+    return _resnet(form, loss or cross_entropy)
 
 
 @functools.cache
@@ -121,8 +127,13 @@ def _resnet(form: Form, loss: Loss) -> Model:
         run = functools.partial(outputs, params)
         return in_chunks(run, x) if key is None else run(x)
 
-    return Model(init, apply, loss)
+    shape = "x".join(map(str, form.shape))
+    layers = 2 * STAGES * form.blocks + 2
+    return Model(init, apply, loss, name=f"resnet-{layers} {shape}-{form.classes}")
 
 
 def _init_unit(key: Array, inputs: int, outputs: int) -> Unit:
     return Unit(init_convolution(key, 3, inputs, outputs).weight, init_scaling(outputs))
+
+
+RESNET = ModelEntry("resnet", resnet, fit_images)

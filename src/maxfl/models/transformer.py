@@ -15,6 +15,7 @@ from maxfl.core.losses import Loss, cross_entropy, next_token
 from maxfl.core.model import Model
 from maxfl.models.arguments import check_dropout
 from maxfl.models.attention import Attention, attend, init_attention
+from maxfl.models.fitting import ModelEntry, fit_sequences
 from maxfl.models.layers import Layer, dense, drop, init_dense, init_embedding
 from maxfl.models.normalisation import Scaling, init_scaling, layer_norm
 from maxfl.utils.errors import InputError, check_count
@@ -53,8 +54,8 @@ class Form(NamedTuple):
 
 
 def transformer(
-    vocabulary: int,
-    length: int,
+    vocabulary: int | None = None,
+    length: int | None = None,
     classes: int | None = None,
     width: int = 128,
     depth: int = 2,
@@ -64,7 +65,8 @@ def transformer(
 ) -> Model:
     """Return a transformer of tokens [n, length].
 
-    Cached, so that equal arguments give one model and one compiled program.
+    Cached, so that equal arguments give one model and one compiled program. ``transformer()`` takes
+    vocabulary, length and outputs from the federation that it is trained on.
 
     Args:
         vocabulary: Number of tokens; they count from 0.
@@ -81,16 +83,18 @@ def transformer(
             padding by token 0.
     """
     rate = check_dropout(dropout)
-    for name, value in {
-        "vocabulary": vocabulary, "length": length, "width": width, "depth": depth, "heads": heads,
-    }.items():  # fmt: skip
+    for name, value in {"width": width, "depth": depth, "heads": heads}.items():
         check_count(name, value, least=1)
-    if classes is not None:
-        check_count("classes", classes, least=1)
     if width % heads:
         raise InputError(f"heads = {heads} do not divide width = {width}: give a divisor of it")
+    if vocabulary is None and length is None and classes is None:
+        return TRANSFORMER.unsized(loss, width=width, depth=depth, heads=heads, dropout=rate)
+    check_count("vocabulary", vocabulary, least=1)
+    check_count("length", length, least=1)
+    if classes is not None:
+        check_count("classes", classes, least=1)
     default = next_token() if classes is None else cross_entropy
-    form = Form(vocabulary, length, classes, width, depth, heads, rate)
+    form = Form(vocabulary, length, classes, width, depth, heads, rate)  # type: ignore[arg-type]
     return _transformer(form, loss or default)
 
 
@@ -126,7 +130,8 @@ def _transformer(form: Form, loss: Loss) -> Model:
         h = h if form.classes is None else h[:, -1]
         return dense(params.output, layer_norm(params.last, h))
 
-    return Model(init, apply, loss, tokens=True)
+    name = f"transformer of {form.vocabulary:,} tokens"
+    return Model(init, apply, loss, tokens=True, name=name)
 
 
 def _init_block(key: Array, width: int) -> Block:
@@ -138,3 +143,6 @@ def _init_block(key: Array, width: int) -> Block:
         init_dense(up, width, 4 * width),
         init_dense(down, 4 * width, width),
     )
+
+
+TRANSFORMER = ModelEntry("transformer", transformer, fit_sequences, tokens=True)

@@ -1,5 +1,6 @@
 """A report's figures for papers and slides: PNG, PDF and SVG."""
 
+import io
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,6 +25,17 @@ STATE_NAMES = (
     "satisfied, willing", "satisfied, unwilling", "not satisfied, willing",
     "not satisfied, unwilling",
 )  # fmt: skip
+
+
+class ShownFigure(Figure):
+    """A figure that a notebook shows where it stands last in a cell, without pyplot."""
+
+    def _repr_png_(self) -> bytes:
+        """Return the picture."""
+        buffer = io.BytesIO()
+        with mpl.rc_context(_style()):
+            self.savefig(buffer, format="png", dpi=100)
+        return buffer.getvalue()
 
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
@@ -59,7 +71,7 @@ def draw_curves(
     label = capitalised(measured.heading) + direction(metric)
     rows = ((APPEAL, APPEAL.heading), (measured, label))
     with mpl.rc_context(_style()):
-        figure = Figure(figsize=(4.6 * len(groups) + 0.4, 5.8), layout="constrained")
+        figure = ShownFigure(figsize=(4.6 * len(groups) + 0.4, 5.8), layout="constrained")
         axes = figure.subplots(2, len(groups), sharex=True, sharey="row", squeeze=False)
         for row, (measure, label) in enumerate(rows):
             scale = 100.0 if measure.percent else 1.0

@@ -5,23 +5,24 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
-import numpy as np
-
 from maxfl.core.requirement import SoloCache
 from maxfl.distributed.processes import is_leader, raise_together
-from maxfl.engine.diagnosis.departure import departures
-from maxfl.engine.diagnosis.follow import Finding
 from maxfl.engine.history import History
 from maxfl.engine.session import Session
-from maxfl.engine.trainer import Progress, Snapshot, Trainer, diagnose
+from maxfl.engine.trainer import (
+    Progress,
+    Snapshot,
+    Trainer,
+    diagnose,
+    finished_history,
+    shown_progress,
+)
 from maxfl.runs.checkpoint import Checkpoint
 from maxfl.runs.folder import RunFolder
-from maxfl.runs.summary import summarise
-from maxfl.runs.tables import Labels, results_files
+from maxfl.runs.results import write_results
+from maxfl.runs.tables import Labels
 from maxfl.runs.trackers.base import OpenTracker, TrackerDispatch, configurations_of
 from maxfl.utils.errors import InputError, shorten
-from maxfl.utils.files import to_tensors
 from maxfl.utils.paths import MODEL, TABLES
 
 ELSEWHERE = (
@@ -35,7 +36,7 @@ def run(
     folder: str | Path,
     *,
     resume: bool = False,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     labels: Labels | None = None,
     solo_cache: SoloCache | None = None,
     trackers: Sequence[OpenTracker] = (),
@@ -48,7 +49,8 @@ def run(
         simulation: What to run.
         folder: A new or empty folder; with ``resume``, one that this very run was started in.
         resume: Take up an unfinished run from its last finished block.
-        progress: Called with (stage, done, total); stage "resumed" says where a run goes on.
+        progress: Called with (stage, done, total); stage "resumed" says where a run goes on. True
+            shows a bar, False nothing; by default there is a bar in a notebook.
         labels: What configurations are called in the results; by default 0, 1, ...
         solo_cache: Solo results shared between runs; see ``Simulation.prepare``.
         trackers: Where else metrics go; ``maxfl.tracker("tensorboard")`` gives one.
@@ -61,7 +63,7 @@ def run(
             f"run() takes a maxfl.Simulation or a maxfl.StreamingSimulation, not a "
             f"{type(simulation).__name__}"
         )
-    _check_arguments(labels, progress, trackers)
+    _check_arguments(labels, trackers)
     session = simulation.session
     labels = (labels or Labels()).of(session.configurations)
     place = RunFolder(folder, (*TABLES, MODEL))
@@ -75,8 +77,11 @@ def run(
     with raise_together():  # before the folder is claimed, which another try may want
         if is_leader() and not place.is_begun:
             simulation.resources.require_space(place.path, ELSEWHERE)
-    with place.claim(description, resume=resume, code=labels.code) as finished:
-        shown = place.progress(labels.values, progress)
+    with (
+        shown_progress(progress) as report,
+        place.claim(description, resume=resume, code=labels.code) as finished,
+    ):
+        shown = place.progress(labels.values, report)
         if not finished:
             saved = checkpoint.shared(simulation)  # a damaged one is refused, and nothing changed
             shown.begin()
@@ -93,10 +98,10 @@ def run(
                     trained = _train(simulation, checkpoint, saved, dispatch, solo_cache)
                 with raise_together():
                     if is_leader():
-                        _write_results(place, simulation, trained, labels)
-        elif progress:
+                        write_results(place, trained.history, labels, trained.seconds)
+        elif report:
             rounds = session.experiment.training.rounds
-            progress("rounds", rounds, rounds)
+            report("rounds", rounds, rounds)
         if is_leader():  # also of a finished run, which may have been killed just before
             checkpoint.remove()
             shown.remove()
@@ -104,14 +109,10 @@ def run(
     return place.path
 
 
-def _check_arguments(labels: Any, progress: Any, trackers: Any) -> None:
+def _check_arguments(labels: Any, trackers: Any) -> None:
     """Refuse arguments of the wrong kind before the folder is touched."""
     if labels is not None and not isinstance(labels, Labels):
         raise InputError(f"labels = {shorten(labels)}: expected maxfl.Labels(...)")
-    if progress is not None and not callable(progress):
-        raise InputError(
-            f"progress = {shorten(progress)}: expected a function of (stage, done, total)"
-        )
     if not isinstance(trackers, Sequence):
         raise InputError(f"trackers = {shorten(trackers)}: expected a list of them")
     for given in trackers:
@@ -122,10 +123,9 @@ def _check_arguments(labels: Any, progress: Any, trackers: Any) -> None:
 
 
 class _Trained(NamedTuple):
-    """What training gave: a history, what went wrong in each configuration, and its seconds."""
+    """What training gave: a history, which knows what went wrong, and its seconds."""
 
     history: History
-    findings: list[list[Finding]]
     seconds: float
 
 
@@ -164,29 +164,5 @@ def _train(
             if is_leader():
                 checkpoint.save_block(len(blocks), block, state)
             shown.report("rounds", int(block.rounds[-1]), rounds)
-    history = simulation.history(prepared, blocks, state)
-    left = departures(history, simulation.session.experiment)
-    findings = [[*found, *more] for found, more in zip(diagnosis.findings(), left, strict=True)]
-    return _Trained(history, findings, round(time.monotonic() - began, 3))
-
-
-def _write_results(
-    folder: RunFolder, simulation: Trainer, trained: _Trained, labels: Labels
-) -> None:
-    """Write every file of a finished run; the summary last."""
-    history, federation = trained.history, simulation.eval_federation
-    experiment = simulation.session.experiment
-    seeds = np.broadcast_to(np.asarray(experiment.seed), len(labels.indices))
-    contents = results_files(history, federation, labels, seeds.tolist())
-    params = history.params
-    if len(labels.indices) == 1:  # one model has its own shapes; several have a leading axis
-        params = jax.tree.map(lambda a: a[0], params)
-    summary = {
-        "seconds": trained.seconds,
-        "rounds": experiment.training.rounds,
-        "configurations": summarise(
-            history, labels.values, federation.metadata, experiment.model, trained.findings
-        ),
-    }
-    names = {"configurations": ",".join(map(str, labels.indices))}
-    folder.write_results({**contents, MODEL: to_tensors(params, names)}, summary)
+    history = finished_history(simulation, prepared, blocks, state, diagnosis)
+    return _Trained(history, round(time.monotonic() - began, 3))

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from maxfl.core.federation import Metadata
-from maxfl.core.losses import loss_name
-from maxfl.core.model import Model, count_parameters
+from maxfl.core.model import ModelSummary
 from maxfl.engine.diagnosis.follow import Finding
 from maxfl.engine.history import READINGS, Group, History, Whose
 
@@ -18,12 +17,12 @@ def summarise(
     history: History,
     values: Sequence[dict[str, Any]],
     metadata: Metadata,
-    model: Model,
+    model: ModelSummary,
     findings: Sequence[Sequence[Finding]] = (),
 ) -> list[dict[str, Any]]:
     """Return an entry per configuration: values, the model, what went wrong, final figures."""
     decides = history.criterion.metric
-    described = {"loss": loss_name(model.loss), "parameters": count_parameters(model)._asdict()}
+    described = {"loss": model.loss, "parameters": model.parameters._asdict()}
     figures: list[dict[str, dict[str, Any]]] = [
         {
             whose: {str(g): _figures(history, g, c, whose) for g in GROUPS}

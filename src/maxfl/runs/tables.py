@@ -1,7 +1,7 @@
 """A history as tidy columns (Arrow), readable without this package once written as Parquet."""
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -88,15 +88,23 @@ def results_files(
     history: History, federation: Federation, labels: Labels, seeds: Sequence[int]
 ) -> dict[str, bytes]:
     """Make every table of a finished run: contents of Parquet files, by name."""
+    tables = make_tables(history, federation, labels, seeds)
+    return {name: to_parquet(make()) for name, make in tables.items()}
+
+
+def make_tables(
+    history: History, federation: Federation, labels: Labels, seeds: Sequence[int]
+) -> dict[str, Callable[[], pa.Table]]:
+    """Return what makes each table, by the name of its file."""
     sizes = federation.names, federation.train_sizes, federation.test_sizes
-    contents = (
-        history_table(history, labels.indices),
-        rounds_table(history, labels.indices),
-        clients_table(history, *sizes, labels.indices),
-        metrics_table(history, labels, seeds),
+    tables: tuple[Callable[[], pa.Table], ...] = (
+        lambda: history_table(history, labels.indices),
+        lambda: rounds_table(history, labels.indices),
+        lambda: clients_table(history, *sizes, labels.indices),
+        lambda: metrics_table(history, labels, seeds),
+        lambda: partition_table(federation),
     )
-    tables = {**dict(zip(TABLES, contents, strict=True)), PARTITION: partition_table(federation)}
-    return {name: to_parquet(table) for name, table in tables.items()}
+    return dict(zip((*TABLES, PARTITION), tables, strict=True))
 
 
 def history_table(history: History, indices: Sequence[int]) -> pa.Table:

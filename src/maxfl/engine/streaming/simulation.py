@@ -13,14 +13,20 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from maxfl.core.aggregators import Aggregator
 from maxfl.core.algorithm import Algorithm
+from maxfl.core.attacks import Attack
 from maxfl.core.federation import Federation, Samples
+from maxfl.core.local_optimizers import LocalOptimizer
 from maxfl.core.model import Model
-from maxfl.core.requirement import Solo, SoloCache, Thresholds
+from maxfl.core.participation import Participation
+from maxfl.core.requirement import Requirement, Solo, SoloCache, Thresholds
+from maxfl.core.schedules import Schedule
+from maxfl.core.server_optimizers import ServerOptimizer
 from maxfl.engine.client_state import ClientStates, rows_needed
-from maxfl.engine.experiment import Training, make_experiment
+from maxfl.engine.experiment import Origin, Training, make_experiment, origin_of
 from maxfl.engine.history import History
 from maxfl.engine.programs import SKIP
 from maxfl.engine.resources import Resources, explain_out_of_memory, results_bytes, state_bytes
@@ -47,17 +53,18 @@ from maxfl.engine.trainer import (
     Progress,
     Snapshot,
     collect_history,
-    finish,
     finite_start,
     put_data,
     requirements,
     schedule,
+    shown_progress,
     snapshot_like,
     solo_requirements,
     train,
 )
 from maxfl.engine.validation import validate
 from maxfl.utils.disk_space import explain_disk_full
+from maxfl.utils.display import html_table, one_line
 from maxfl.utils.errors import check_count
 from maxfl.utils.paths import CLIENT_STATES
 
@@ -104,36 +111,53 @@ def stream(
     algorithm: Algorithm,
     training: Training | None = None,
     *,
+    requirement: Requirement | None = None,
+    participation: Participation | None = None,
+    server_optimizer: ServerOptimizer | None = None,
+    local_optimizer: LocalOptimizer | None = None,
+    local_schedule: Schedule | None = None,
+    server_schedule: Schedule | None = None,
+    aggregator: Aggregator | None = None,
+    attack: Attack | None = None,
+    finetune_steps: ArrayLike = 0,
+    seed: ArrayLike = 0,
+    eval_clients: int = EVAL_CLIENTS,
+    max_candidates: int | None = None,
+    devices: list[Any] | None = None,
+    max_parallel: int | None = None,
     folder: str | Path | None = None,
-    progress: Progress | None = None,
-    **options: Any,
+    progress: Progress | bool | None = None,
 ) -> StreamedRun:
     """Train a federation whose data stay on disk (``maxfl.open_federation``).
 
-    For a run that survives a kill, take ``maxfl.run(StreamingSimulation(...), folder)``.
-
-    Args:
-        federation: The clients; its samples may be mapped files.
-        model: What is trained.
-        algorithm: The method.
-        training: Rounds, steps and rates.
-        folder: Where a temporary folder is made for client states; by default the system's.
-        progress: Called with (stage, done, total).
-        options: Of ``StreamingSimulation``.
+    For a run that survives a kill, take ``maxfl.run(StreamingSimulation(...), folder)``. All
+    arguments but the last two are those of ``StreamingSimulation``, which explains them. In
+    ``folder``, by default the system's, a temporary one is made for client states. ``progress`` is
+    a function that is called with (stage, done, total); True shows a bar and False nothing; by
+    default there is a bar in a notebook.
     """
-    simulation = StreamingSimulation(federation, model, algorithm, training, **options)
+    simulation = StreamingSimulation(
+        federation, model, algorithm, training,
+        requirement=requirement, participation=participation,
+        server_optimizer=server_optimizer, local_optimizer=local_optimizer,
+        local_schedule=local_schedule, server_schedule=server_schedule,
+        aggregator=aggregator, attack=attack, finetune_steps=finetune_steps, seed=seed,
+        eval_clients=eval_clients, max_candidates=max_candidates, devices=devices,
+        max_parallel=max_parallel,
+    )  # fmt: skip
     resources = simulation.resources
     with (
         tempfile.TemporaryDirectory(dir=folder) as place,
         explain_disk_full(Path(place), "client states", resources.folder_bytes, ROOM),
         explain_out_of_memory(resources.advice),
-        simulation.open(Path(place), progress),
+        shown_progress(progress) as report,
+        simulation.open(Path(place), report),
     ):
-        done = train(simulation, progress)
+        done = train(simulation, report)
     cohorts = [block.cohorts for block in done.blocks]
     return StreamedRun(
         simulation.eval_clients,
-        finish(simulation, done),
+        done.history,
         jax.tree.map(lambda *parts: np.concatenate(parts, 1), *cohorts),
     )
 
@@ -151,7 +175,8 @@ class StreamingSimulation:
             are willing. With as many as there are, the rule is that of a simulation.
         devices: By default all of JAX's.
         max_parallel: Most clients vectorised on one device.
-        options: Of ``Simulation``.
+
+    The other arguments are those of ``Simulation``, which explains them.
     """
 
     def __init__(
@@ -161,14 +186,29 @@ class StreamingSimulation:
         algorithm: Algorithm,
         training: Training | None = None,
         *,
+        requirement: Requirement | None = None,
+        participation: Participation | None = None,
+        server_optimizer: ServerOptimizer | None = None,
+        local_optimizer: LocalOptimizer | None = None,
+        local_schedule: Schedule | None = None,
+        server_schedule: Schedule | None = None,
+        aggregator: Aggregator | None = None,
+        attack: Attack | None = None,
+        finetune_steps: ArrayLike = 0,
+        seed: ArrayLike = 0,
         eval_clients: int = EVAL_CLIENTS,
         max_candidates: int | None = None,
         devices: list[Any] | None = None,
         max_parallel: int | None = None,
-        **options: Any,
     ) -> None:
         check_count("eval_clients", eval_clients, least=1)
-        experiment = make_experiment(federation, model, algorithm, training, **options)
+        experiment = make_experiment(
+            federation, model, algorithm, training,
+            requirement=requirement, participation=participation,
+            server_optimizer=server_optimizer, local_optimizer=local_optimizer,
+            local_schedule=local_schedule, server_schedule=server_schedule,
+            aggregator=aggregator, attack=attack, finetune_steps=finetune_steps, seed=seed,
+        )  # fmt: skip
         validate(experiment)
         seed = int(np.ravel(experiment.seed)[0])
         self.eval_clients = draw_eval_clients(federation, eval_clients, seed)
@@ -218,6 +258,20 @@ class StreamingSimulation:
         return Resources(
             lambda: session.footprint, layouts, (least, most, server + measured // 2), TO_LOWER
         )
+
+    @cached_property
+    def origin(self) -> Origin:
+        """What a history of this simulation is of: its evaluation clients."""
+        experiment = self.session.experiment
+        return origin_of(experiment, self.eval_federation, 1, streaming=self._settings)
+
+    def __repr__(self) -> str:
+        """Return a line that says what is trained how."""
+        return one_line("StreamingSimulation", self.session.words)
+
+    def _repr_html_(self) -> str:
+        """Return a small table for notebooks."""
+        return html_table("StreamingSimulation", self.session.rows)
 
     def describe(self) -> dict[str, Any]:
         """Return everything that a result depends on, as plain data."""

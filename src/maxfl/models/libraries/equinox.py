@@ -84,4 +84,5 @@ def from_equinox(
         outputs, state = found
         return outputs if key is None else (outputs, carry(tuple(jax.tree.leaves(state))))
 
-    return Model(init, apply, loss, metrics, keep_local=keep_local, tokens=tokens)
+    name = type(module).__name__
+    return Model(init, apply, loss, metrics, keep_local=keep_local, tokens=tokens, name=name)

@@ -60,7 +60,10 @@ def from_flax(
         _refuse_unknown_flags(module)
     linen = _Linen(module, tuple(example.shape), jnp.dtype(example.dtype),
                    names if train_argument is None else (train_argument,), rngs)  # fmt: skip
-    return Model(_Init(linen), _Apply(linen), loss, metrics, keep_local=keep_local, tokens=tokens)
+    name = type(module).__name__
+    return Model(
+        _Init(linen), _Apply(linen), loss, metrics, keep_local=keep_local, tokens=tokens, name=name
+    )
 
 
 def _refuse_unknown_flags(module: Any) -> None:

@@ -64,7 +64,8 @@ def from_nnx(
             return outputs
         return outputs, carry(nnx.to_pure_dict(_split(module).state))
 
-    return Model(init, apply, loss, metrics, keep_local=keep_local, tokens=tokens)
+    name = type(module).__name__
+    return Model(init, apply, loss, metrics, keep_local=keep_local, tokens=tokens, name=name)
 
 
 class _Parts(NamedTuple):

@@ -13,7 +13,7 @@ from maxfl.core.federation import Federation, are_classes, checked_samples
 from maxfl.core.losses import Loss, NextToken
 from maxfl.core.model import Model
 from maxfl.data.dataset import Dataset, numbered
-from maxfl.models.registry import count_outputs, default_loss
+from maxfl.models.fitting import count_outputs, default_loss
 from maxfl.runs.plugins.entry_points import Kind, load_named
 from maxfl.runs.plugins.parameters import hashable, own_parameters
 from maxfl.runs.plugins.resolve import Own, call
@@ -80,7 +80,7 @@ def _fit(name: str, federation: Federation, loss: Loss | None, wanted: set[str])
         "inputs": math.prod(shape), "shape": shape, "federation": federation
     }  # fmt: skip
     if wanted & {"loss", "classes"}:
-        loss = default_loss(name, federation) if loss is None else loss
+        loss = default_loss(federation, name) if loss is None else loss
         outputs = None if isinstance(loss, NextToken) else count_outputs(federation, loss)
         fitted |= {"loss": loss, "classes": outputs}
     return {key: value for key, value in fitted.items() if key in wanted}
