@@ -81,6 +81,8 @@ def test_nothing_is_imported_from_a_run_folder(own_code):
     for place in (folder, below):
         with pytest.raises(InputError, match=r"lies in the folder of a run .*start from the"):
             import_module("own_one", place)
+    with importing_from(folder), pytest.raises(ModuleNotFoundError):  # as what is installed may
+        importlib.import_module("own_one")
     (folder / "experiment.json").write_text("[]")  # somebody else's
     with pytest.raises(InputError, match="SystemExit: imported"):
         import_module("own_one", folder)

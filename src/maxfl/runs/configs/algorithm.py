@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from maxfl.algorithms import ALGORITHMS
 from maxfl.runs.configs.own import own_or
 from maxfl.runs.plugins.entry_points import load_named
-from maxfl.runs.plugins.parameters import Parameter, check_hparams, own_parameters, parameters_of
+from maxfl.runs.plugins.parameters import Parameters, check_hparams, own_parameters, parameters_of
 
 
 class AlgorithmConfig(BaseModel):
@@ -30,7 +30,7 @@ class AlgorithmConfig(BaseModel):
         return dict(self.__pydantic_extra__ or {})
 
 
-def hparams_of(name: str) -> list[Parameter]:
+def hparams_of(name: str) -> Parameters:
     """Return the hyper-parameters of a method."""
     if name in ALGORITHMS:
         return parameters_of(ALGORITHMS[name])

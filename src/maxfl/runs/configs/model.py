@@ -18,7 +18,7 @@ from maxfl.runs.configs.own import own_or
 from maxfl.runs.configs.section import Fraction, Section
 from maxfl.runs.plugins.entry_points import find_target, load_named
 from maxfl.runs.plugins.factories import FROM_DATA
-from maxfl.runs.plugins.parameters import Parameter, check_given, check_plain, own_parameters
+from maxfl.runs.plugins.parameters import Parameters, check_given, check_plain, own_parameters
 from maxfl.utils.errors import InputError
 
 Widths = Annotated[tuple[PositiveInt, ...], Field(strict=False)]
@@ -145,7 +145,7 @@ class OwnModelConfig(ModelSettings):
         return dict(self.__pydantic_extra__ or {})
 
 
-def own_settings(name: str) -> list[Parameter]:
+def own_settings(name: str) -> Parameters:
     """Return the settings that only a model of one's own has."""
     known = own_parameters(load_named(name, "model"), filled=FROM_DATA)
     for parameter in known:

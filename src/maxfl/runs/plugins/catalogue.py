@@ -17,7 +17,13 @@ from maxfl.runs.configs.requirement import RequirementConfig
 from maxfl.runs.plugins.entry_points import Kind, Offered, offered
 from maxfl.runs.plugins.factories import FILLED
 from maxfl.runs.plugins.importing import shown_path
-from maxfl.runs.plugins.parameters import Parameter, one_line, own_parameters, parameters_of
+from maxfl.runs.plugins.parameters import (
+    Parameter,
+    Parameters,
+    one_line,
+    own_parameters,
+    parameters_of,
+)
 from maxfl.runs.plugins.resolve import Own, load
 from maxfl.utils.errors import InputError
 
@@ -58,7 +64,7 @@ class Listed(NamedTuple):
 
     name: str
     what: str
-    parameters: list[Parameter]
+    parameters: Parameters
     origin: str = ""
     error: str = ""
     text: str = ""
@@ -87,30 +93,30 @@ def _function(name: str, function: Callable[..., Any]) -> Listed:
 def _model(name: str) -> Listed:
     config, factory = MODEL_CONFIGS[name], MODELS[name].factory
     own = config.model_fields.keys() - ModelSettings.model_fields.keys()
-    known = [
+    known = tuple(
         Parameter(key, field.default, field.description or "")
         for key, field in config.model_fields.items()
         if key in own
-    ]
+    )
     module = inspect.getdoc(inspect.getmodule(factory)) or ""
     return Listed(name, one_line(config), known, text=module)
 
 
 def _loss(name: str) -> Listed:
     if name not in LOSSES:
-        return Listed(name, "Choose by the labels.", [])
+        return Listed(name, "Choose by the labels.", ())
     known = _settings_for(name, ModelSettings)
     return Listed(name, one_line(LOSSES[name]), known, text=inspect.getdoc(losses) or "")
 
 
-def _settings_for(name: str, config: type[BaseModel]) -> list[Parameter]:
+def _settings_for(name: str, config: type[BaseModel]) -> Parameters:
     """Return the settings of a table whose descriptions say that they are for this name alone."""
     said = f"for {name}: "
-    return [
+    return tuple(
         Parameter(key, field.default, (field.description or "").removeprefix(said))
         for key, field in config.model_fields.items()
         if (field.description or "").startswith(said)
-    ]
+    )
 
 
 def _sources() -> list[Listed]:
@@ -142,7 +148,7 @@ def _of_package(one: Offered, kind: Kind, built_in: set[str]) -> Listed:
         own = load(one.target)
         known = own_parameters(own, FILLED.get(kind, ()))
     except InputError as error:
-        return Listed(one.name, "", [], one.package, str(error))
+        return Listed(one.name, "", (), one.package, str(error))
     same = [other.package for other in offered(kind) if other.name == one.name]
     taken = "built in" if one.name in built_in else " and ".join(same) if len(same) > 1 else ""
     refused = f"that name is taken ({taken}); write {one.target}" if taken else ""

@@ -42,7 +42,10 @@ class _FolderFinder(MetaPathFinder):
 
 @contextmanager
 def importing_from(folder: Path, wanted: str = "") -> Iterator[None]:
-    """Look into a folder first for all that is imported meanwhile."""
+    """Look into a folder first for all that is imported meanwhile, unless it is that of a run."""
+    if _run_above(folder) is not None:
+        yield
+        return
     finder = _FolderFinder(folder, wanted)
     importlib.invalidate_caches()
     sys.meta_path.insert(0, finder)

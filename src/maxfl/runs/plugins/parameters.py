@@ -3,6 +3,7 @@
 import inspect
 import json
 from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from maxfl.runs.plugins.resolve import Own, signature
@@ -32,17 +33,22 @@ class Parameter(NamedTuple):
         return self.name if has_none else f"{self.name} = {shown_value(self.default)}"
 
 
-def parameters_of(function: Callable[..., Any], filled: Collection[str] = ()) -> list[Parameter]:
+Parameters = tuple[Parameter, ...]
+
+
+@lru_cache(maxsize=256)  # a sweep asks for every configuration
+def parameters_of(function: Callable[..., Any], filled: tuple[str, ...] = ()) -> Parameters:
     """Return the parameters that a file can set, without those that are filled in."""
     meanings = arguments(inspect.getdoc(function) or "")
-    return [
+    return tuple(
         Parameter(name, given.default, meanings.get(name, ""))
         for name, given in inspect.signature(function).parameters.items()
         if given.kind not in UNNAMED and name not in filled
-    ]
+    )
 
 
-def own_parameters(own: Own, filled: Collection[str] = ()) -> list[Parameter]:
+@lru_cache(maxsize=256)
+def own_parameters(own: Own, filled: tuple[str, ...] = ()) -> Parameters:
     """Return the parameters of own code that a file can set, or refuse some that it can't."""
     for name, given in signature(own).parameters.items():
         if given.kind is inspect.Parameter.POSITIONAL_ONLY:
