@@ -83,8 +83,8 @@ def _show(one: "TwoMethods") -> None:
     case, seeds = one.pair.case, len(one.pair.seeds)
     title = f"A: {one.a}\nB: {one.b}\n{seeds} seed{'s' if seeds > 1 else ''}"
     table = _table(f"{title}{f'; {case}' if case else ''}")
-    for heading in ("measure", "clients"):
-        table.add_column(heading)
+    table.add_column("measure", min_width=15)
+    table.add_column("clients")
     for heading in ("A", "B", "A − B (95 % interval)"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("A is", min_width=8)
@@ -93,9 +93,11 @@ def _show(one: "TwoMethods") -> None:
     console.print(table)
     for group, satisfied in one.satisfied.items():
         only_a, only_b, p = satisfied.all_seeds
+        whose = " of all seeds" if seeds > 1 and not one.pair.is_one_federation else ""
+        how = "in more seeds" if one.pair.is_one_federation else "alone"
         console.print(
-            f"Of the {group} clients, {only_a} are satisfied by A alone and {only_b} by B alone: "
-            f"McNemar's p {_p(p)}.",
+            f"Of the {group} clients{whose}, {only_a} are satisfied by A {how} and {only_b} by B "
+            f"{how}: McNemar's p {_p(p)}.",
             highlight=False,
         )
     refused = [d.refused for d in one.differences if d.refused]
