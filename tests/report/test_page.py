@@ -78,6 +78,9 @@ def test_tables_sort(opened):
     assert values == sorted(values)
     opened.page.click("#table-summary th:has-text('GM-Appeal') button")
     assert opened.column("table-summary", 4) == [f"{v:.2f}" for v in sorted(values, reverse=True)]
+    opened.page.click("#table-comparison th:has-text('clients only A') button")
+    values = [float(v) for v in opened.column("table-comparison", 8)]
+    assert values == sorted(values)
     opened.page.click("#table-everyone th:has-text('client') button")
     names = opened.column("table-everyone", 1)
     assert names == [f"client {k}" for k in range(20)]  # numbers as numbers: 2 before 10

@@ -1,6 +1,15 @@
 """Tables print the same digits in every form."""
 
-from maxfl.report.table import Statistic, Table, to_csv, to_html, to_latex, to_markdown
+from maxfl.report.table import (
+    Estimate,
+    Probability,
+    Statistic,
+    Table,
+    to_csv,
+    to_html,
+    to_latex,
+    to_markdown,
+)
 
 
 def test_statistics_are_printed_alike_everywhere():
@@ -16,3 +25,24 @@ def test_statistics_are_printed_alike_everywhere():
     ]
     assert r"x \textbar{} y\_1 & $0.20 \pm 0.14$ & $50.0$ & $+0.00$ & n/a \\" in to_latex(table)
     assert 'data-sort="0.20">0.20 <small>± 0.14</small>' in to_html(table)
+
+
+def test_intervals_and_p_values_are_printed_alike_everywhere():
+    nan = float("nan")
+    cells = (Estimate.of((0.123, 0.02, 0.2), 1, percent=True), Estimate.of((0.5, nan, nan), 2),
+             Estimate.of((-0.01234, -0.1, 0.001), None), Probability(0.0304), Probability(1e-9),
+             Probability(nan))  # fmt: skip
+    headings = ("x", "a, points", "b", "c", "p", "q", "r")
+    table = Table("t", "Title", headings, [("y", *cells), ("z", *cells)])
+    assert (
+        "| y | +12.3 (+2.0 to +20.0) | +0.50 | -0.012 (-0.100 to +0.001) | 0.030 | <0.001 | n/a |"
+    ) in to_markdown(table)
+    assert to_csv(table).splitlines()[:2] == [
+        'x,"a, points","a, points (low)","a, points (high)",b,b (low),b (high),'
+        "c,c (low),c (high),p,q,r",
+        "y,+12.3,+2.0,+20.0,+0.50,,,-0.012,-0.100,+0.001,0.030,<0.001,",
+    ]
+    assert r"$+12.3$ ($+2.0$ to $+20.0$) & $+0.50$" in to_latex(table)
+    assert r"0.030 & $<$0.001 & n/a" in to_latex(table)
+    assert 'data-sort="+12.3">+12.3 <small>(+2.0 to +20.0)</small>' in to_html(table)
+    assert 'data-sort="1e-09">&lt;0.001' in to_html(table)

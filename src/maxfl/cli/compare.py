@@ -53,7 +53,7 @@ def compare_command(
 
     Differences have a 95 % interval; whom one method alone satisfies is tested (McNemar).
 
-    Example: maxfl compare runs/demo:maxfl runs/demo:fedavg
+    Example: maxfl compare runs/two:maxfl runs/two:fedavg
     """  # fmt: skip
     from maxfl.report.statistics import two_methods
     from maxfl.report.statistics.sides import parse_side, read_sides
@@ -83,18 +83,21 @@ def _show(one: "TwoMethods") -> None:
     case, seeds = one.pair.case, len(one.pair.seeds)
     title = f"A: {one.a}\nB: {one.b}\n{seeds} seed{'s' if seeds > 1 else ''}"
     table = _table(f"{title}{f'; {case}' if case else ''}")
-    for heading in ("measure", "clients"):
-        table.add_column(heading)
-    for heading in ("A", "B", "A − B (95 % interval)", "A is"):
+    table.add_column("measure", min_width=15)
+    table.add_column("clients")
+    for heading in ("A", "B", "A − B (95 % interval)"):
         table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("A is", min_width=8)
     for found in one.differences:
         table.add_row(found.measure.heading, found.clients, *_cells(found))
     console.print(table)
     for group, satisfied in one.satisfied.items():
         only_a, only_b, p = satisfied.all_seeds
+        whose = " of all seeds" if seeds > 1 and not one.pair.is_one_federation else ""
+        how = "in more seeds" if one.pair.is_one_federation else "alone"
         console.print(
-            f"Of the {group} clients, {only_a} are satisfied by A alone and {only_b} by B alone: "
-            f"McNemar's p {_p(p)}.",
+            f"Of the {group} clients{whose}, {only_a} are satisfied by A {how} and {only_b} by B "
+            f"{how}: McNemar's p {_p(p)}.",
             highlight=False,
         )
     refused = [d.refused for d in one.differences if d.refused]
@@ -149,10 +152,11 @@ def _show_led(results: "Results", led: "Sequence[Pair]", name: str) -> None:
     from maxfl.report.statistics.compare import difference, satisfied_by_one
 
     measured = measure_of(results.source.metric)
-    table = _table(f"A: {name}; seen clients, A − B (95 % interval)")
-    table.add_column("B")
-    for heading in ("GM-Appeal", measured.heading, "McNemar's p", "A is"):
+    table = _table(f"A: {name}; seen clients, A − B (95 % interval), McNemar's p")
+    table.add_column("B", min_width=10)
+    for heading in ("GM-Appeal", measured.heading, "p"):
         table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("A is", min_width=8)
     for pair in led:
         found = [difference(results, pair, "seen", m) for m in (APPEAL, measured)]
         satisfied = satisfied_by_one(results, pair, "seen")
@@ -166,7 +170,10 @@ def _show_led(results: "Results", led: "Sequence[Pair]", name: str) -> None:
 
 
 def _table(title: str) -> Table:
-    return Table(title=escape(title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    return Table(
+        title=escape(title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD,
+        pad_edge=False,
+    )  # fmt: skip
 
 
 def _cells(found: "Difference") -> tuple[str, ...]:

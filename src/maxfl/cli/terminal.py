@@ -226,7 +226,8 @@ def _show_table(configurations: Sequence[dict[str, Any]], title: str, metric: "M
     console.print(
         f"{_appeal_words(configurations[0])}\nPreferred model: "
         f"{measure.words}{direction(metric)} if clients so satisfied use the global model, and the "
-        f"others their own. If all seen clients used their own: {_solo(configurations, measure)}.",
+        f"others their own. If all seen clients used their own: {_solo(configurations, measure)}."
+        f"{_on_personal(configurations)}",
         style="dim",
     )
 
@@ -242,6 +243,13 @@ def _appeal_words(entry: dict[str, Any]) -> str:
         "GM-Appeal: share of clients whose held-out loss with the global model is below what they "
         "require, by default the held-out loss of a model trained alone."
     )
+
+
+def _on_personal(configurations: Sequence[dict[str, Any]]) -> str:
+    """Say what personal models are, where there are some."""
+    if all(entry["personal"] is None for entry in configurations):
+        return ""
+    return "\nPersonal: with the model that each client has of its own, which it would use."
 
 
 def _headings(names: Sequence[str]) -> list[str]:
@@ -263,7 +271,7 @@ def _groups(entries: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]
     present = [g for g in ("seen", "unseen") if entries[0][g] is not None]
     groups = {group: [e[group] for e in entries] for group in present}
     if all(entry["personal"] is not None for entry in entries):
-        groups |= {f"{g}, personal models": [e["personal"][g] for e in entries] for g in present}
+        groups |= {f"{g}, personal": [e["personal"][g] for e in entries] for g in present}
     return groups
 
 

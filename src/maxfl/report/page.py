@@ -44,7 +44,8 @@ from maxfl.utils.paths import SUMMARY
 
 SCRIPTS = ("base.js", "curves.js", "clients.js", "tables.js", "start.js")
 """One script, in this order."""
-MOST_WARNINGS = 10
+MOST_WARNINGS, MOST_NAMED = 10, 4
+"""Warnings in the notes, and folders in the title."""
 Traces = Mapping[TraceKey, Trace]
 
 
@@ -106,7 +107,9 @@ def _resource(name: str) -> str:
 
 
 def _title(source: Source) -> str:
-    return " and ".join(folder.resolve().name for folder in source.folders)
+    names = [folder.resolve().name for folder in source.folders]
+    left = len(names) - MOST_NAMED
+    return " and ".join([*names[:MOST_NAMED], f"{left} more"] if left > 1 else names)
 
 
 def _left_out(source: Source, series: Mapping[Key, Series]) -> list[str]:

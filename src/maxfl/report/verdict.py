@@ -37,7 +37,7 @@ def _names(results: Results, case: str) -> dict[str, str]:
     if "personal" not in used.values():
         return {m: m for m in methods}
     kinds = {"personal": "personal models", "global": "one global model"}
-    return {m: f"{m}'s {kinds[model]}" for m, model in used.items()}
+    return {m: f"{m} ({kinds[model]})" for m, model in used.items()}
 
 
 def _verdict(found: Standing, names: dict[str, str], seeds: int) -> str:
@@ -46,7 +46,7 @@ def _verdict(found: Standing, names: dict[str, str], seeds: int) -> str:
     on = f" (on the {len(found.seeds)} of {seeds} seeds that all have)"
     on = on if 0 < len(found.seeds) < seeds else ""
     if len(found.ranked) == 1:
-        met = "The model meets" if names[first] == first else f"{names[first]} meet"
+        met = "The model meets" if names[first] == first else "Personal models meet"
         return f"{met} the requirement of {_share(values)} of the clients that can train"
     listed = f"Share of clients whose requirement is met{on}: {_listed(shares)}"
     if not found.seeds:
@@ -60,10 +60,7 @@ def _verdict(found: Standing, names: dict[str, str], seeds: int) -> str:
         return f"One seed allows no comparison. {listed}. {few_seeds(1)}"
     first, second = (names[method] for method, _ in found.ranked[:2])
     ahead = found.lead is not None and found.lead.word == AHEAD
-    verb = "are" if first.endswith("models") else "is"
-    words = (
-        f"{first} {verb} ahead of {second}" if ahead else f"{first} and {second} are not told apart"
-    )
+    words = f"{first} is ahead of {second}" if ahead else f"{first} and {second} are not told apart"
     little = few_seeds(len(found.seeds))
     return f"{words}. {listed}{_evidence(found)}{f'. {little}' if little else ''}"
 

@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from maxfl.report.statistics.bootstrap import bootstrap
+from support.pages import read_csv, rows_of
 
 
 def plain_loop(differences, clients, resamples, seed):
@@ -28,10 +29,25 @@ def plain_loop(differences, clients, resamples, seed):
                 sample = [of[k] for k in chosen.tolist() if k in of]
             means.append(np.mean(sample) if sample else np.nan)
         found.append(np.mean(means))
-    units = len(differences) if len(differences) > 1 else len(differences[0])
-    t = stats.t.ppf(0.975, units - 1)
-    tail = stats.norm.cdf(-np.sqrt(units / (units - 1)) * t)
+    degrees = plain_degrees(differences, clients)
+    t = stats.t.ppf(0.975, degrees)
+    tail = stats.norm.cdf(-np.sqrt((degrees + 1) / degrees) * t)
     return np.nanquantile(found, [tail, 1 - tail])
+
+
+def plain_degrees(differences, clients):
+    """Satterthwaite's degrees of freedom of the two variances of the mean."""
+    seeds = len(differences)
+    between = np.var([np.mean(d) for d in differences], ddof=1) / seeds
+    if clients is None:
+        parts = [np.var(d, ddof=1) / len(d) for d in differences]
+        within, free = np.sum(parts) / seeds**2, sum(len(d) - 1 for d in differences)
+    else:
+        of = {k: [d[list(who).index(k)] for d, who in zip(differences, clients, strict=True)
+                  if k in who] for k in range(1 + max(w.max() for w in clients))}  # fmt: skip
+        means = [np.mean(values) for values in of.values() if values]
+        within, free = np.var(means, ddof=1) / len(means), len(means) - 1
+    return (between + within) ** 2 / (between**2 / (seeds - 1) + within**2 / free)
 
 
 @pytest.mark.parametrize("crossed", [False, True])
@@ -111,3 +127,12 @@ def test_ten_seeds_of_a_hundred_clients_take_less_than_a_second():
         bootstrap(differences)
         seconds.append(time.perf_counter() - began)
     assert min(seconds) < 1
+
+
+def test_the_page_says_how_often_intervals_held_the_truth():
+    found: dict[str, list[str]] = {}
+    for row in read_csv("docs/interval-coverage.csv"):
+        share = 100 * float(row["held the truth"])
+        found.setdefault(row["differ most"], []).append(f"{share:.0f} %")
+    rows = rows_of("docs/reports.md", "| where most differ |")
+    assert {row[0].partition(",")[0]: row[1:] for row in rows} == found

@@ -30,13 +30,13 @@ async function chooseCase() {
   if (!shown.length) return;
   const ranked = shown.map((i) => [i, mean(here.curves[0].lines.find((l) => l.method === i).values.map((s) => s[s.length - 1] ?? 0))]).sort((p, q) => q[1] - p[1]);
   options($("method"), entries, ranked[0][0]); options($("pair-a"), entries, ranked[0][0]);
-  options($("pair-b"), entries, shown.find((i) => i !== ranked[0][0]));
+  options($("pair-b"), entries, (ranked[1] || ranked[0])[0]);
   options($("pair-seed"), here.runs.filter((r) => r.method === shown[0]).map((r) => [r.seed, r.seed]));
   await chooseRun(); await comparePair();
 }
 
 // ---- start ---------------------------------------------------------------------------------
-for (const table of document.querySelectorAll("#figures table.sortable")) sortable(table);
+for (const table of document.querySelectorAll("#figures table.sortable, #pairs table.sortable")) sortable(table);
 options($("case"), D.cases.map((c, i) => [i, c.name || c.data]));
 document.querySelector(".cases").hidden = D.cases.length < 2;
 $("case").addEventListener("change", chooseCase);

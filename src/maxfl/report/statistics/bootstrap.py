@@ -14,9 +14,11 @@ resample draws as many seeds as there are, with replacement, and then clients:
 The interval is the percentile interval, expanded for few units: with n of them, percentiles alone
 are too narrow by the factor √((n − 1)/n) z/t, so the tails are Φ(−√(n/(n − 1)) t) instead of 2.5 %
 (Hesterberg, "What Teachers Should Know About the Bootstrap", American Statistician 69(4), 2015).
-Hardly a resample leaves the range of the seeds, so below five of them the interval is too narrow
-all the same. Resampling both levels counts the variance within seeds twice (Davison & Hinkley),
-which errs to the careful side.
+The degrees of freedom n − 1 are those of a sum of two variances, between seeds and between clients
+(Satterthwaite, Biometrics Bulletin 2(6), 1946): near S − 1 where seeds differ most. Hardly a
+resample leaves the range of the seeds, so below five of them the interval is too narrow all the
+same. Resampling both levels counts the variance within seeds twice (Davison & Hinkley), which errs
+to the careful side. docs/interval-coverage.csv has how often intervals hold the truth.
 """
 
 from collections.abc import Iterator, Sequence
@@ -67,8 +69,7 @@ def bootstrap(
     if not seeds or not all(counts) or not all(np.isfinite(d).all() for d in differences):
         return Interval(nan, nan, nan)
     mean = float(np.mean([d.mean() for d in differences]))
-    units = seeds if seeds > 1 else counts[0]
-    if units < 2:
+    if max(seeds, counts[0]) < 2:
         return Interval(mean, nan, nan)
     many = resamples or int(np.clip(MOST_DRAWS // sum(counts), FEWEST_RESAMPLES, RESAMPLES))
     rng = np.random.default_rng(SEED)
@@ -78,16 +79,42 @@ def bootstrap(
         if clients is None
         else _crossed(differences, clients, drawn, rng)
     )
-    tail = _tail(units)
+    tail = _tail(_degrees(differences, clients))
     # A resample without any client of a drawn seed has no mean; only a few clients allow it.
     low, high = np.nanquantile(means.mean(1), [tail, 1 - tail])
     return Interval(mean, float(low), float(high))
 
 
-def _tail(units: int) -> float:
+def _tail(degrees: float) -> float:
     """Return the share of resamples beyond each end: Φ(−√(n/(n−1)) t), t of n−1 degrees."""
-    t = stdtrit(units - 1, (1 + LEVEL) / 2)
-    return float(ndtr(-sqrt(units / (units - 1)) * t))
+    t = stdtrit(degrees, (1 + LEVEL) / 2)
+    return float(ndtr(-sqrt((degrees + 1) / degrees) * t))
+
+
+def _degrees(differences: Sequence[Floats], clients: Sequence[Ints] | None) -> float:
+    """Return Satterthwaite's degrees of freedom (V + W)² / (V²/ν_V + W²/ν_W).
+
+    V is the variance of the mean by how seeds differ, W by how clients do: those within each seed,
+    or the clients' means over seeds where all seeds have the same ones.
+    """
+    seeds = len(differences)
+    if clients is None:
+        units = differences
+    else:
+        who = np.concatenate(list(clients))
+        times = np.bincount(who)
+        sums = np.bincount(who, weights=np.concatenate(list(differences)))
+        units = [sums[times > 0] / times[times > 0]]
+    many = [values for values in units if len(values) > 1]
+    of_clients = sum(v.var(ddof=1) / len(v) for v in many) / len(units) ** 2
+    free = sum(len(v) - 1 for v in many)
+    if seeds == 1:
+        return float(free)
+    of_seeds = np.var([d.mean() for d in differences], ddof=1) / seeds
+    if not free or not of_seeds + of_clients:
+        return float(seeds - 1)
+    both = of_seeds**2 / (seeds - 1) + of_clients**2 / free
+    return float((of_seeds + of_clients) ** 2 / both)
 
 
 def _nested(

@@ -103,8 +103,8 @@ def _choose(source: Source, side: Side) -> list[Configuration]:
     listed = "; ".join((chosen or methods)[:MOST_LISTED])
     if not chosen:
         raise InputError(
-            f"{where} has no method {side.method!r}{did_you_mean(side.method, methods)}. It has: "
-            f"{listed}"
+            f"{where} has no method {side.method!r}. It has: {listed}"
+            f"{did_you_mean(side.method, methods)}"
         )
     raise InputError(
         f'{side.text} holds {len(chosen)} methods: {listed}. Name one, as "{where}:{chosen[0]}"'
