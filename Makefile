@@ -21,7 +21,7 @@ pytest: $(VENV)/installed-dev
 	$(BIN)/python -m pytest --most-block-programs=60 -m "not extras and not processes and not slow"
 
 # What has heavy dependencies, starts several processes or kills them: Flower on loopback, JAX in two
-# processes, federations on disk, trackers, partitioners.
+# processes, federations on disk, trackers, partitioners, notebooks.
 test-more: $(VENV)/installed-more
 	$(BIN)/python -m pytest --numprocesses=0 -m "extras or slow"
 # With the optimisations that users have, and other tests not: equal bits must be equal with them too.

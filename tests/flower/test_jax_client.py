@@ -26,7 +26,8 @@ def test_the_same_model_as_the_simulation(small, start):
         requirement=maxfl.solo(steps=10),
         participation=maxfl.everyone() if start is None else maxfl.decline(start_round=start),
     )  # fmt: skip
-    app = client_app(Local(small, model, training, 3), solo_steps=10)
+    sized_by_data = maxfl.mlp((5,))
+    app = client_app(Local(small, sized_by_data, training, 3), solo_steps=10)
     nodes = Nodes(*[app] * seen)
     for client, context in enumerate(nodes.contexts.values()):
         context.node_config["partition-id"] = client

@@ -25,6 +25,8 @@ def test_sizes_are_those_of_the_federation():
     for unsized in (maxfl.mlp((6, 5), dropout=0.0), maxfl.mlp(hidden=[6, 5], dropout=0.0)):
         assert unsized.for_federation(SMALL) is MODEL, "one model, one compiled program"
     assert MODEL.for_federation(SMALL) is MODEL
+    paper = maxfl.mlp().for_federation(SMALL)
+    assert paper is maxfl.mlp(FEATURES, (64, 30), CLASSES)
     simulation = maxfl.Simulation(SMALL, maxfl.mlp([6, 5], dropout=0), maxfl.fedavg(), TRAINING)
     assert simulation.session.experiment.model is MODEL
 
@@ -72,7 +74,8 @@ def test_changes_wait_for_the_sizes():
     [
         (lambda: maxfl.mlp(4, (3,)), "mlp has inputs but not classes: give all of them, or none"),
         (lambda: maxfl.mlp(hidden=(3,), classes=2), "mlp has classes but not inputs"),
-        (lambda: maxfl.mlp(64), "hidden = None: expected the units of each hidden layer"),
+        (lambda: maxfl.mlp(64), "mlp has inputs but not classes"),
+        (lambda: maxfl.mlp("64"), "hidden = '64': expected the units of each hidden layer"),
         (lambda: maxfl.mlp((64, 30), (3,)), "mlp has inputs but not classes"),
         (lambda: maxfl.mlp((64, 0)), "model.hidden = 0"),
         (lambda: maxfl.mlp((64,), dropout=2), "dropout"),

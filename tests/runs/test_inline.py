@@ -32,7 +32,8 @@ def page():
 def test_the_page_is_shown_in_a_frame(page):
     shown = page._repr_html_()
     (inside,) = re.findall(r'srcdoc="([^"]*)"', shown)
-    assert html.unescape(inside) == page.html
+    base = '<base href="about:srcdoc">'  # or links within the page would leave it
+    assert html.unescape(inside).replace(base, "", 1) == page.html != html.unescape(inside)
     assert 'sandbox="allow-scripts"' in shown
     assert "height:640px" in shown
     assert "FedAvg" in page.html
@@ -53,10 +54,7 @@ def test_outside_of_a_notebook_it_says_how_to_keep_it(page, tmp_path):
 
 def test_no_path_of_the_machine_is_on_the_page(page, tmp_path):
     assert tmp_path.parts[1] not in page.html
-    assert page.missing == tuple(
-        f"{name} was run from Python: how its data were made is not known."
-        for name in ("fedavg", "maxfl")
-    )
+    assert page.missing == ()
 
 
 def test_a_folder_is_shown_and_left_as_it_was(tmp_path):

@@ -13,10 +13,13 @@ from maxfl.models.fitting import ModelEntry, fit_features
 from maxfl.models.layers import Layer, dense, drop, init_dense
 from maxfl.utils.errors import check_count
 
+PAPER = (64, 30)
+"""Units of its hidden layers."""
+
 
 def mlp(
     inputs: int | Sequence[int] | None = None,
-    hidden: Sequence[int] | None = None,
+    hidden: Sequence[int] = PAPER,
     classes: int | None = None,
     dropout: float = 0.5,
     loss: Loss | None = None,
@@ -29,16 +32,16 @@ def mlp(
     is trained on, and ``mlp(784, (64, 30), 10)`` has its own.
 
     Args:
-        inputs: Number of features; inputs of any shape are flattened.
-        hidden: Units of the hidden layers, for instance (64, 30).
+        inputs: Number of features; inputs of any shape are flattened. A list means ``hidden``.
+        hidden: Units of the hidden layers.
         classes: Number of outputs: a logit per class, or one per predicted number.
         dropout: Share of the first hidden layer's units dropped in training, at least 0 and
             below 1.
         loss: What it is trained on, see ``maxfl.losses``; by default cross-entropy, or what goes
             with the federation's labels where sizes are taken from it.
     """
-    if hidden is None and isinstance(inputs, Sequence):
-        inputs, hidden = None, inputs
+    if hidden is PAPER and isinstance(inputs, Sequence):
+        hidden, inputs = inputs, None
     rate = check_dropout(dropout)
     widths = check_widths("hidden", hidden, "the units of each hidden layer")
     if inputs is None and classes is None:

@@ -184,8 +184,8 @@ def _read_run(folder: Path, experiment: dict[str, Any]) -> _Folder:
     indices = sorted(set(metrics["configuration"].to_pylist()))
     if not len(indices) == len(configs) == count:
         raise InputError(f"{folder}: {METRICS} and {SUMMARY} do not fit: one of them is damaged")
-    unknown = f"{folder.resolve().name} was run from Python: how its data were made is not known."
-    missing = [] if config else [unknown]
+    is_known = bool(config) or "algorithm" in experiment
+    missing = [] if is_known else [f"{folder.resolve().name} has no settings: nobody gave any."]
     means_only = summary.get("means_only", False)
     if means_only:  # a federation whose clients keep their losses to themselves
         missing.append(_no_clients(folder))

@@ -1,6 +1,7 @@
 """A history, or folders of runs, in a notebook: as a figure, or as the page of a report."""
 
 import html
+import re
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from maxfl.engine.history import History
 from maxfl.engine.streaming.simulation import StreamedRun
+from maxfl.report.names import method_name
 from maxfl.runs.frames import known_origin
 from maxfl.runs.results import write_history
+from maxfl.utils.dicts import flatten
 from maxfl.utils.display import one_line
 from maxfl.utils.errors import InputError, check_count, shorten
 from maxfl.utils.files import write_whole
@@ -57,8 +60,10 @@ class ReportPage:
 
     def _repr_html_(self) -> str:
         """Return a frame with the page in it, which can do nothing outside of the frame."""
+        # Without a base of its own, a link to a section of the page would lead to the notebook.
+        page = self.html.replace("<head>", '<head><base href="about:srcdoc">', 1)
         return (
-            f'<iframe sandbox="allow-scripts" srcdoc="{html.escape(self.html)}" '
+            f'<iframe sandbox="allow-scripts" srcdoc="{html.escape(page)}" '
             f'style="width:100%;height:{self.height}px;border:1px solid #ccc"></iframe>'
         )
 
@@ -107,6 +112,6 @@ def _folder(result: Any, place: Path) -> Path:
     history = result.history if isinstance(result, StreamedRun) else result
     if not isinstance(history, History):
         raise InputError(f"{shorten(result)} is neither a history nor a folder: give those alone")
-    name = known_origin(history).settings["algorithm"]["name"]
+    name = re.sub(r"\W+", "-", method_name(flatten(known_origin(history).settings)))
     taken = sum(1 for _ in place.glob(f"{name}*"))
     return write_history(history, place / (f"{name}-{taken + 1}" if taken else name))
