@@ -82,6 +82,8 @@ def test_splits_say_train_or_test():
     ):
         with pytest.raises(InputError, match=f"split column 'part' {words}"):
             read({**COLUMNS, "part": values}, split="part")
+    with pytest.raises(InputError, match="split column 'part' is bool: expected 'train'"):
+        read({**COLUMNS, "part": [True, False, True, True]}, split="part")
     split = from_arrow(pa.table(COLUMNS), "t", "the folder")._replace(is_test=np.ones(4, bool))
     with pytest.raises(InputError, match="has its splits train and test: leave the split column"):
         read_dataset(split, TableOptions("ill", "hospital", split="part"))

@@ -66,6 +66,14 @@ def test_types_are_those_of_all_rows_and_names_keep_their_zeros(tmp_path, monkey
     assert table.column("who").to_pylist()[-1] == "007"
 
 
+def test_values_may_go_over_several_lines(tmp_path):
+    rows = "".join(f'{k},"two\nlines, {k}"\n' for k in range(60_000))  # more than a block
+    (tmp_path / "t.csv").write_text(f"x,note\n{rows}")
+    table = read_table(tmp_path / "t.csv")
+    assert table.rows == 60_000
+    assert table.column("note")[-1].as_py() == "two\nlines, 59999"
+
+
 def test_missing_text_is_missing_unless_it_is_in_quotes(tmp_path):
     (tmp_path / "t.csv").write_text('a,b\n,1\n"",2\nNA,3\n"NA",\n')
     table = read_table(tmp_path / "t.csv")

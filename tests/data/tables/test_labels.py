@@ -60,6 +60,8 @@ def test_whole_numbers_may_be_numbers_to_predict():
     assert labels([-3, 5], "classification").names == ("-3", "5")
     with pytest.raises(InputError, match="has 1,200 different values, as '0', '1', '2' and 1197"):
         labels(np.arange(1200))
+    with pytest.raises(InputError, match="has one value only, '3': there is nothing to predict"):
+        labels([3, 3, None])
     with pytest.raises(InputError, match="is text, no numbers"):
         labels(["a"], "regression")
 

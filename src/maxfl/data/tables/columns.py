@@ -8,9 +8,10 @@ from pyarrow import types
 
 from maxfl.core.federation import check_sample_count
 from maxfl.data.dataset import Dataset
-from maxfl.data.tables.categories import MISSING, categories
+from maxfl.data.tables.categories import MISSING, categories, is_text
 from maxfl.data.tables.features import Features, read_features
 from maxfl.data.tables.labels import read_labels
+from maxfl.data.tables.numbers import is_number
 from maxfl.data.tables.roles import TableOptions, feature_columns
 from maxfl.data.tables.table import Table, listed
 from maxfl.utils.errors import InputError
@@ -73,9 +74,10 @@ def read_dataset(table: Table, options: TableOptions) -> Rows:
 def _owners(table: Table, name: str) -> _Owners:
     """Return whose each row is; names of numbers keep all their digits."""
     column = table.column(name)
-    if types.is_nested(column.type) or types.is_binary(column.type):
+    kind = column.type
+    if not (is_text(kind) or is_number(kind) or types.is_date(kind) or types.is_timestamp(kind)):
         raise InputError(
-            f"{table.where}: client column '{name}' is {column.type}: expected text or numbers"
+            f"{table.where}: client column '{name}' is {kind}: expected text or numbers"
         )
     number, names = categories(column, in_order=False)
     return _Owners(number, np.array(names, np.str_))
@@ -87,7 +89,12 @@ def _split(table: Table, name: str) -> NDArray[np.bool_]:
         raise InputError(
             f"{table.where} has its splits train and test: leave the split column '{name}' out"
         )
-    number, names = categories(table.column(name))
+    column = table.column(name)
+    if not is_text(column.type):
+        raise InputError(
+            f"{table.where}: split column '{name}' is {column.type}: expected 'train' or 'test'"
+        )
+    number, names = categories(column)
     odd = [value for value in names if value not in SPLIT]
     nameless = int((number == MISSING).sum())
     if odd or nameless:

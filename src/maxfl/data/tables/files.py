@@ -95,18 +95,22 @@ def _csv(path: Path, where: str, text: Sequence[str]) -> Table:
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in head:
         raise InputError(_not_utf8(where))
     first = head.split(b"\n", 1)[0].decode("utf-8-sig", "replace")
-    parse = csv.ParseOptions(delimiter=max(SEPARATORS, key=first.count))
-    table = _parsed(path, parse, dict.fromkeys(text, pa.string()))
+    separator = max(SEPARATORS, key=first.count)
+    table = _parsed(path, separator, dict.fromkeys(text, pa.string()))
     if any(types.is_binary(kind) for kind in table.schema.types):
         raise InputError(_not_utf8(where))
     return from_arrow(table, path.name, where)
 
 
-def _parsed(path: Path, parse: csv.ParseOptions, known: dict[str, pa.DataType]) -> pa.Table:
-    """Parse with the types that the first rows have; where later ones differ, with those of all.
+def _parsed(path: Path, separator: str, known: dict[str, pa.DataType]) -> pa.Table:
+    """Parse with the types that the first rows have; where that fails, with those of all rows.
 
-    To find the types of all rows the parser holds them all as text, three times the table.
+    To find types of all rows the parser holds them all as text, three times the table. And lines
+    that go on within quotes take a pass of their own.
     """
+    quick, slow = (
+        csv.ParseOptions(delimiter=separator, newlines_in_values=lines) for lines in (False, True)
+    )
 
     def options(column_types: dict[str, pa.DataType]) -> csv.ConvertOptions:
         return csv.ConvertOptions(
@@ -114,12 +118,12 @@ def _parsed(path: Path, parse: csv.ParseOptions, known: dict[str, pa.DataType]) 
         )
 
     begin = csv.ReadOptions(block_size=FIRST_ROWS)
-    with csv.open_csv(str(path), begin, parse, options(known)) as reader:
+    with csv.open_csv(str(path), begin, slow, options(known)) as reader:
         found = {field.name: field.type for field in reader.schema if field.type != pa.null()}
     try:
-        return csv.read_csv(str(path), None, parse, options(found))
+        return csv.read_csv(str(path), None, quick, options(found))
     except pa.ArrowInvalid:
-        return csv.read_csv(str(path), None, parse, options(known))
+        return csv.read_csv(str(path), None, slow, options(known))
 
 
 def _parquet(path: Path, where: str, text: Sequence[str]) -> Table:  # noqa: ARG001

@@ -48,8 +48,9 @@ def fit_inputs(dataset: Dataset, training: list[NDArray[np.int64]]) -> Inputs:
     fill = mean.astype(np.float32) if dataset.fills_missing else None
     if dataset.standardized is None:
         return Inputs(fill, InputScaling())
-    squares = sum(np.nansum((x - mean) ** 2, 0) for x in _chunks(dataset.x, rows))
-    deviation = np.sqrt(squares / len(rows))  # a value that is filled in does not deviate
+    total = np.nansum if dataset.fills_missing else np.sum  # what is filled in does not deviate
+    squares = sum(total((x - mean) ** 2, 0) for x in _chunks(dataset.x, rows))
+    deviation = np.sqrt(squares / len(rows))
     varies = dataset.standardized & (deviation > ROUNDING * np.abs(mean))
     shift = np.where(dataset.standardized, mean, 0)
     scale = np.divide(1, deviation, out=np.ones_like(mean), where=varies)
@@ -58,10 +59,12 @@ def fit_inputs(dataset: Dataset, training: list[NDArray[np.int64]]) -> Inputs:
 
 def _mean(dataset: Dataset, rows: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the mean of what is there of each feature, float64[d]."""
+    if not dataset.fills_missing:
+        return sum(x.sum(0) for x in _chunks(dataset.x, rows)) / len(rows)
     total, count = np.zeros(dataset.x.shape[1]), np.zeros(dataset.x.shape[1], np.int64)
     for x in _chunks(dataset.x, rows):
         total += np.nansum(x, 0)
-        count += np.count_nonzero(~np.isnan(x), 0) if dataset.fills_missing else len(x)
+        count += np.count_nonzero(~np.isnan(x), 0)
     if not count.all():
         names = [dataset.features[i] for i in np.flatnonzero(count == 0)]
         raise InputError(

@@ -95,6 +95,8 @@ def _classes(column: pa.ChunkedArray, task: Task | None, where: str) -> Labels:
             )
         column = column.cast(pa.float64())
     number, names = categories(column)
+    if len(names) == 1:
+        raise InputError(f"{where} has one value only, '{names[0]}': there is nothing to predict")
     if len(names) > MANY_CLASSES and task is None:
         raise InputError(
             f"{where} has {len(names):,} different values, as {listed(names, 3)}: if they are "
