@@ -8,6 +8,7 @@ age counts the other way round. No patient is real.
 """
 
 import csv
+from pathlib import Path
 
 import numpy as np
 
@@ -38,7 +39,7 @@ def patients(name: str, rural: bool, count: int, rng: np.random.Generator) -> li
 def main() -> None:
     """Write both tables into the current folder."""
     rng = np.random.default_rng(2026)
-    with open("hospitals.csv", "w", newline="", encoding="utf-8") as file:
+    with Path("hospitals.csv").open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file)
         table.writerow(COLUMNS)
         for k in range(HOSPITALS):
@@ -46,7 +47,7 @@ def main() -> None:
             name = f"{'rural' if rural else 'city'}-{k:02}"
             count = int(40 * 5 ** rng.random())
             table.writerows(patients(name, rural, count, rng))
-    with open("need.csv", "w", newline="", encoding="utf-8") as file:
+    with Path("need.csv").open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows(
             [("client", "value"), ("city-00", 0.85), ("city-01", 0.8), ("rural-20", 0.75)]
         )
