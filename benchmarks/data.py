@@ -5,11 +5,10 @@
 
 The first makes tables of 50 columns of floats, a client and a label, writes them to FOLDER (2 GB,
 used again) and makes federations of them, each in a new process, a few times, of which the fastest
-counts. What it calls memory is the
-largest resident set of that process beyond what it had before, and with the frame itself where one
-is given, over the bytes of the table in memory. Beside the time on the clock there is that of all
-cores together, which other work on the machine changes less. Needs the extra `more`. Writes
-benchmarks/results/data-cpu.json or the file given.
+counts. What it calls memory is the largest resident set of that process beyond what it had before,
+and with the frame itself where one is given, over the bytes of the table in memory. Beside the time
+on the clock there is that of all cores together, which other work on the machine changes less.
+Needs the extra `more`. Writes benchmarks/results/data-cpu.json or the file given.
 
 The second needs Fashion-MNIST, the Sentiment140 sample and a GloVe file. Tweets are the sample's
 rows repeated to the number of the full Sentiment140.

@@ -1,6 +1,7 @@
 """What the documents say is true."""
 
 import csv
+import json
 import re
 import runpy
 import subprocess
@@ -245,6 +246,14 @@ def test_the_readmes_table_is_the_demos():
         assert unseen == cell([float(r["appeal_unseen"]) for r in runs], 2)
         assert accuracy == cell([float(r["accuracy_seen"]) for r in runs], 1, percent=True)
         assert stalled == f"{sum(r['stalled_from_round'] != '' for r in runs)} of 5 runs"
+
+
+def test_the_times_of_tables_are_those_of_the_benchmark():
+    measured = json.loads((ROOT / "benchmarks/results/data-cpu.json").read_text())
+    columns = "seconds", "cpu_seconds", "memory_of_table"
+    rows = [[case["case"], *(f"{case[key]:.1f}" for key in columns)] for case in measured["cases"]]
+    assert rows_of("docs/data.md", "| a million rows × 50") == rows
+    assert measured["rows"] == 1_000_000
 
 
 def test_the_three_clients_are_those_of_the_numbers():
