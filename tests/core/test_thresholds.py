@@ -84,16 +84,19 @@ def test_solo_models_are_needed_where_somebody_compares_with_them():
     [
         (lambda: maxfl.per_client([1, 2]), "has 2 values, and the federation 3 clients"),
         (lambda: maxfl.per_client({"north": 1}), "2 of 3 clients have no requirement .south, 7."),
-        (
-            lambda: maxfl.per_client({"nort": 1, "south": 2, 7: 3}),
-            "does not have .nort., while 1 of its clients have none. Did you mean 'north'",
-        ),
         (lambda: maxfl.per_client([1, np.nan, 2]), "give them one, or say what they require"),
     ],
 )
 def test_values_that_do_not_fit_the_clients_are_refused(make, words):
     with pytest.raises(maxfl.InputError, match=words):
         align(make(), NAMED)
+
+
+def test_a_name_that_may_be_a_slip_is_said():
+    given = maxfl.per_client({"nort": 1, "south": 2, 7: 3}, otherwise=maxfl.solo())
+    words = r"name 1 client .* not have .nort., while 1 of its clients .* Did you mean 'north'"
+    with pytest.warns(maxfl.TrainingWarning, match=words):
+        assert align(given, NAMED).clients.train[1:].tolist() == [2, 3]
 
 
 def test_values_of_clients_that_were_left_out_do_no_harm():

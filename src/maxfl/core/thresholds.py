@@ -1,5 +1,6 @@
 """From a requirement to ρ_k of every client, once it is known what its solo model does."""
 
+import warnings
 from operator import itemgetter
 from typing import Any
 
@@ -17,7 +18,7 @@ from maxfl.core.requirement import (
     Solo,
     Thresholds,
 )
-from maxfl.utils.errors import InputError, did_you_mean
+from maxfl.utils.errors import InputError, TrainingWarning, did_you_mean
 
 MOST_NAMED = 5
 
@@ -143,10 +144,12 @@ def _by_name(given: ClientValues, federation: Federation) -> tuple[Floats, Float
     unknown = [name for name in index if name not in set(names)]
     # Values for clients that were left out do no harm, unless they are others' by a slip.
     if unknown and (rows < 0).any():
-        raise InputError(
-            f"requirements name {len(unknown)} clients that the federation does not have "
-            f"({_listed(unknown)}), while {int((rows < 0).sum())} of its clients have none"
-            f"{did_you_mean(unknown[0], names)}"
+        warnings.warn(
+            f"requirements name {len(unknown)} client{'s' if len(unknown) > 1 else ''} that the "
+            f"federation does not have ({_listed(unknown)}), while {int((rows < 0).sum())} of its "
+            f"clients have none{did_you_mean(unknown[0], names)}",
+            TrainingWarning,
+            stacklevel=5,
         )
     none = np.float32(np.nan)
     train, test = (np.where(rows < 0, none, side[rows]) for side in (given.train, given.test))

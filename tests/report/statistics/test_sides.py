@@ -1,9 +1,12 @@
 """How A and B are named, and what can't be compared."""
 
 import re
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+from maxfl.report.statistics.pairing import Both, Pair, clients_of
 from maxfl.report.statistics.sides import parse_side, read_sides
 from maxfl.utils.errors import InputError
 from support.made_runs import REGRESSION, make_history, settings_of, started, write_run
@@ -55,7 +58,38 @@ def test_one_federation_for_all_seeds(tmp_path):
         for seed in (0, 1):
             made(tmp_path, name, seed, "the same")
     (pair,) = sides(tmp_path / "maxfl-*", tmp_path / "fedavg-*").pairs
-    assert pair.is_one_federation
+    assert pair.same_clients
+
+
+@pytest.mark.parametrize(
+    ("data", "same"),
+    [
+        ({"partition": "by-owner", "source": "table"}, True),
+        ({"partition": "by-owner", "source": "synthetic"}, False),
+        ({"partition": "dirichlet", "source": "table"}, False),
+    ],
+)
+def test_the_datas_own_clients_are_the_same_however_a_seed_splits_them(tmp_path, data, same):
+    for name in ("maxfl", "fedavg"):
+        for seed in (0, 1):
+            made(tmp_path, name, seed, data=data)
+    found = sides(tmp_path / "maxfl-*", tmp_path / "fedavg-*")
+    (pair,) = found.pairs
+    assert pair.same_clients == same
+
+
+def test_clients_are_told_apart_by_name():
+    """Which clients are unseen differs by seed, and so do their numbers."""
+    pair = Pair("", "A", "B", [0, 1], same_clients=True)
+    known = [
+        Both(SimpleNamespace(name=np.array(names)), None, np.array(group))
+        for names, group in (
+            (["north", "south", "west"], [True, True, False]),
+            (["west", "south", "north"], [True, False, True]),
+        )
+    ]
+    assert [who.tolist() for who in clients_of(pair, known)] == [[0, 1], [2, 0]]
+    assert clients_of(pair._replace(same_clients=False), known) is None
 
 
 def refused(a, b, words):

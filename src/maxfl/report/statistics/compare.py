@@ -13,7 +13,14 @@ from maxfl.report.series import Key, Series, drawn_methods, used_model, used_ser
 from maxfl.report.source import Source
 from maxfl.report.statistics.bootstrap import Interval, bootstrap
 from maxfl.report.statistics.mcnemar import McNemar, exact_mcnemar, mcnemar
-from maxfl.report.statistics.pairing import Both, Pair, Traces, in_all_seeds, other_demands
+from maxfl.report.statistics.pairing import (
+    Both,
+    Pair,
+    Traces,
+    clients_of,
+    in_all_seeds,
+    other_demands,
+)
 from maxfl.report.traces import Trace, TraceKey, read_trace
 
 FEWEST_SEEDS = 5
@@ -107,7 +114,7 @@ def difference(
     if known and all(both.group.any() for both in known):
         values = [tuple(_values(t, measure, info)[both.group] for t in both[:2]) for both in known]
         a, b = ([float(side[i].mean()) for side in values] for i in (0, 1))
-        ids = [both.who for both in known] if pair.is_one_federation else None
+        ids = clients_of(pair, known)
         interval = bootstrap([x - y for x, y in values], ids)
         drawn = "seeds and clients" if len(known) > 1 else "clients"
     else:
@@ -170,7 +177,7 @@ def satisfied_by_one(results: Results, pair: Pair, clients: str) -> Satisfied | 
     if other_demands(results.source, results.traces, pair):
         return None
     a, b = zip(*map(_satisfied, known), strict=True)
-    ids = [both.who for both in known] if pair.is_one_federation else None
+    ids = clients_of(pair, known)
     by_seed = [
         exact_mcnemar(int((x & ~y).sum()), int((y & ~x).sum())) for x, y in zip(a, b, strict=True)
     ]

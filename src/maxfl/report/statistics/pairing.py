@@ -26,14 +26,14 @@ class Pair(NamedTuple):
         first: A.
         second: B.
         seeds: In which both had the same clients.
-        is_one_federation: Whether the clients are the same in all of these seeds.
+        same_clients: Whether the clients are the same in all of these seeds.
     """
 
     case: str
     first: str
     second: str
     seeds: list[int]
-    is_one_federation: bool = False
+    same_clients: bool = False
 
 
 class Both(NamedTuple):
@@ -44,9 +44,9 @@ class Both(NamedTuple):
     group: NDArray[np.bool_]
 
     @property
-    def who(self) -> NDArray[np.int64]:
-        """Their numbers."""
-        return np.flatnonzero(self.group)
+    def names(self) -> NDArray[np.str_]:
+        """What the data call them."""
+        return np.asarray(self.a.name[self.group], str)
 
 
 def federation_of(configuration: Configuration) -> str:
@@ -61,9 +61,22 @@ def pair(
     seconds = {c.seed: federation_of(c) for c in source.of(case, second)}
     firsts = [c for c in source.of(case, first) if among is None or c.seed in among]
     shared = [c for c in firsts if seconds.get(c.seed) == federation_of(c)]
-    digests = {c.digest for c in shared}
-    is_one = len(shared) > 1 and len(digests) == 1 and "" not in digests
-    return Pair(case, first, second, [c.seed for c in shared], is_one)
+    return Pair(case, first, second, [c.seed for c in shared], _have_same_clients(shared))
+
+
+def _have_same_clients(runs: Sequence[Configuration]) -> bool:
+    """Tell whether several runs are of one federation, or of the data's own clients.
+
+    Those are the same hospitals in every seed, though a seed splits their samples in its own way.
+    """
+    digests = {run.digest for run in runs}
+    one_federation = len(digests) == 1 and "" not in digests
+    owners = all(
+        run.settings.get("data.partition") == "by-owner"
+        and run.settings.get("data.source") != "synthetic"
+        for run in runs
+    )
+    return len(runs) > 1 and (one_federation or owners)
 
 
 def pairs(source: Source, series: Mapping[Key, Series]) -> list[Pair]:
@@ -89,6 +102,15 @@ def in_all_seeds(traces: Traces, pair: Pair, clients: str) -> list[Both] | None:
     """Return both methods' clients in every seed; None if some seed has only means."""
     found = [both_in(traces, pair, seed, clients) for seed in pair.seeds]
     return [both for both in found if both] if all(found) else None
+
+
+def clients_of(pair: Pair, known: Sequence[Both]) -> list[NDArray[np.int64]] | None:
+    """Return who the clients of each seed are, int[K_s] from 0, if several seeds have the same."""
+    if not pair.same_clients:
+        return None
+    names = [both.names for both in known]
+    _, numbers = np.unique(np.concatenate(names), return_inverse=True)
+    return np.split(numbers, np.cumsum([len(of_seed) for of_seed in names])[:-1])
 
 
 def other_demands(source: Source, traces: Traces, pair: Pair) -> str:
