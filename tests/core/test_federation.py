@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import maxfl
-from maxfl.core.federation import _flatten, client_offsets
+from maxfl.core.checks.samples import client_offsets
+from maxfl.core.federation import _flatten
 
 X, Y = np.zeros((3, 2), np.float32), np.array([0, 1, 1])
 GOOD = (X, Y)

@@ -7,7 +7,8 @@ import pytest
 from jax.sharding import Mesh, PartitionSpec
 
 import maxfl
-from maxfl.core.federation import InputScaling, Samples, client_offsets
+from maxfl.core.checks.samples import client_offsets
+from maxfl.core.federation import InputScaling, Samples
 from maxfl.engine.evaluation import client_score, evaluate, owners
 from maxfl.engine.layout import CLIENT, SWEEP
 from maxfl.engine.minibatches import Task

@@ -18,19 +18,15 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maxfl.core.federation import (  # fmt: skip
+from maxfl.core.checks.samples import (
     Arrays,
-    Federation,
-    InputScaling,
-    Metadata,
-    Samples,
     are_classes,
     check_alike,
     check_sample_count,
     checked_client,
     client_offsets,
-    default_input_scaling,
 )
+from maxfl.core.federation import Federation, InputScaling, Metadata, Samples, default_input_scaling
 from maxfl.utils.disk_space import explain_disk_full, require_space
 from maxfl.utils.errors import InputError, check_count, shorten
 from maxfl.utils.files import digest, partial_path, read_mapping, write_json

@@ -8,13 +8,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxfl.core.federation import (
-    MANY_CLASSES,
-    Federation,
-    InputScaling,
-    are_classes,
-    checked_samples,
-)
+from maxfl.core.checks.samples import MANY_CLASSES, are_classes, checked_samples
+from maxfl.core.federation import Federation, InputScaling
 from maxfl.data.assemble import assemble, split_by_owner
 from maxfl.data.dataset import Dataset, numbered
 from maxfl.data.partition import Split, check_rows, generator

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maxfl.core.federation import Arrays, Federation, Metadata, Samples, client_offsets
+from maxfl.core.checks.samples import Arrays, client_offsets
+from maxfl.core.federation import Federation, Metadata, Samples
 from maxfl.data import partition
 from maxfl.data.dataset import Dataset
 from maxfl.data.partition import Parts, Split

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from maxfl.core.federation import Federation, checked_samples
+from maxfl.core.checks.samples import checked_samples
+from maxfl.core.federation import Federation
 from maxfl.data.assemble import assemble
 from maxfl.data.dataset import Dataset, numbered
 from maxfl.data.partition import Split

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxfl.core import losses
-from maxfl.core.federation import Federation, are_classes
+from maxfl.core.checks.samples import are_classes
+from maxfl.core.federation import Federation
 from maxfl.core.losses import Loss, NextToken
 from maxfl.core.model import Model, UnsizedModel
 from maxfl.utils.errors import InputError

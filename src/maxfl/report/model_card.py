@@ -21,6 +21,7 @@ from maxfl.report.measures import (
     words_of,
 )
 from maxfl.report.names import method_name
+from maxfl.report.requirement_words import requirement_words
 from maxfl.report.source import Source
 from maxfl.report.traces import Partition, Trace, read_partition, read_trace
 from maxfl.utils.paths import MODEL
@@ -210,7 +211,7 @@ def _called(name: Any) -> str:
 
 
 def _requirement(settings: Mapping[str, Any], decides: MetricInfo | None) -> list[str]:
-    lines = [_rule(settings, _requirement_kind(settings), decides)]
+    lines = [requirement_words(settings, decides)]
     participation = settings.get("participation.rule", "everyone")
     if participation == "everyone":
         lines.append("Clients could not refuse, satisfied or not.")
@@ -220,46 +221,6 @@ def _requirement(settings: Mapping[str, Any], decides: MetricInfo | None) -> lis
             f"{settings.get('participation.start_round')}, where they were not satisfied."
         )
     return lines
-
-
-def _requirement_kind(settings: Mapping[str, Any]) -> str:
-    """Return the kind of requirement; runs from Python do not name it."""
-    given = {name: settings.get(f"requirement.{name}") for name in ("rule", "value", "loss")}
-    in_python = next((name for name, value in given.items() if value is not None), "multiple")
-    kinds = {"rule": "custom", "value": "metric", "loss": "fixed", "multiple": "solo"}
-    stated = "file" if settings.get("requirement.clients") else kinds[in_python]
-    return str(settings.get("requirement.kind") or stated)
-
-
-def _rule(settings: Mapping[str, Any], kind: str, decides: MetricInfo | None) -> str:
-    """Say what clients require."""
-    words = deciding_words(decides)
-    than, bound = f"a smaller {words} than", f"a {words} below"
-    if decides is not None:
-        than = f"at least as good a value of {words} as"
-        bound = f"{'at least' if decides.higher_is_better else 'at most'} this {words}:"
-    multiple = settings.get("requirement.multiple", 1.0)
-    times = "" if multiple == 1 else f", times {multiple}"
-    match kind:
-        case "solo":
-            steps = settings.get("requirement.steps", "some")
-            one = "the one" if decides is None else "that"
-            return (
-                f"The model must have {than} {one} that the client trains alone, in {steps} "
-                f"steps{times}."
-            )
-        case "fixed" | "metric":
-            value = settings.get("requirement.loss" if kind == "fixed" else "requirement.value")
-            return f"The model must have {bound} {value}."
-        case "file":
-            rest = settings.get("requirement.otherwise")
-            others = f"; those without a value: {rest}" if isinstance(rest, str) else ""
-            return f"Each client has a {words} of its own that the model must have{others}."
-        case "clients":
-            return "Each client sets its requirement, and does not tell it unless it is asked to."
-        case _:
-            rule = settings.get("requirement.rule", kind)
-            return f"A custom rule ({rule}) says what {words} the model must have for each client."
 
 
 def _reaches(trace: Trace, entry: Mapping[str, Any], metric: MetricInfo) -> list[str]:

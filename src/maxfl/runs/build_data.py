@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from maxfl.core.federation import Arrays, Federation
+from maxfl.core.checks.samples import Arrays
+from maxfl.core.federation import Federation
 from maxfl.core.federation_files import check_empty, open_federation, write_federation
 from maxfl.data import partition
 from maxfl.data.arrays import load_arrays

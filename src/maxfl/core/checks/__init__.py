@@ -1,1 +1,1 @@
-"""What a user's model must be like, found out before it is trained."""
+"""What a user's model and samples must be like, found out before anything is trained."""

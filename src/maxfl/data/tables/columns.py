@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pyarrow import types
 
-from maxfl.core.federation import check_sample_count
+from maxfl.core.checks.samples import check_sample_count
 from maxfl.data.dataset import Dataset
 from maxfl.data.tables.categories import MISSING, categories, is_text
 from maxfl.data.tables.features import Features, read_features

@@ -9,7 +9,8 @@ import jax
 import numpy as np
 
 from maxfl.core.algorithm import Algorithm
-from maxfl.core.federation import Federation, are_classes, checked_samples
+from maxfl.core.checks.samples import are_classes, checked_samples
+from maxfl.core.federation import Federation
 from maxfl.core.losses import Loss, NextToken
 from maxfl.core.model import Model
 from maxfl.data.dataset import Dataset, numbered
