@@ -181,7 +181,13 @@ def show_summary(configurations: Sequence[dict[str, Any]], title: str) -> None:
 
 def _show_table(configurations: Sequence[dict[str, Any]], title: str, metric: "MetricInfo") -> None:
     """Print the final figures; configurations that differ in the seed only are one row."""
-    from maxfl.report.measures import APPEAL, direction, measure_of
+    from maxfl.report.measures import (
+        APPEAL,
+        appeal_words,
+        deciding_metric,
+        direction,
+        measure_of,
+    )  # fmt: skip
 
     measure, preferred = measure_of(metric), measure_of(metric, "preferred")
     shown = measure.digits, measure.percent
@@ -224,24 +230,11 @@ def _show_table(configurations: Sequence[dict[str, Any]], title: str, metric: "M
     for note in dict.fromkeys(note for e in configurations for note in e["notes"]):
         console.print(f"Split: {note}.", style="yellow", markup=False, highlight=False)
     console.print(
-        f"{_appeal_words(configurations[0])}\nPreferred model: "
+        f"{appeal_words(deciding_metric(configurations[0]))}\nPreferred model: "
         f"{measure.words}{direction(metric)} if clients so satisfied use the global model, and the "
         f"others their own. If all seen clients used their own: {_solo(configurations, measure)}."
         f"{_on_personal(configurations)}",
         style="dim",
-    )
-
-
-def _appeal_words(entry: dict[str, Any]) -> str:
-    """Say what GM-Appeal is, by what decides."""
-    if decides := entry.get("decides"):
-        return (
-            f"GM-Appeal: share of clients for whom the global model's {decides['name']} on "
-            f"held-out data is at least as good as they require."
-        )
-    return (
-        "GM-Appeal: share of clients whose held-out loss with the global model is below what they "
-        "require, by default the held-out loss of a model trained alone."
     )
 
 

@@ -82,6 +82,19 @@ def deciding_words(decides: MetricInfo | None) -> str:
     return "loss" if decides is None else words_of(decides)
 
 
+def appeal_words(decides: MetricInfo | None) -> str:
+    """Say what GM-Appeal is, by what decides."""
+    if decides is None:
+        return (
+            "GM-Appeal: share of clients whose held-out loss with the model is below what they "
+            "require, by default that of a model trained alone."
+        )
+    return (
+        f"GM-Appeal: share of clients for whom the model's held-out {words_of(decides)} is at "
+        f"least as good as they require."
+    )
+
+
 def deciding_metric(entry: Mapping[str, Any]) -> MetricInfo | None:
     """Return the metric that requirements are about in a summary's entry; None for the loss."""
     decides = entry.get("decides")

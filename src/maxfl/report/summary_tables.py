@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from maxfl.core.metrics import MetricInfo
 from maxfl.report.measures import (
+    appeal_words,
     capitalised,
     deciding_words,
     direction,
@@ -16,15 +17,13 @@ from maxfl.report.table import Cell, Statistic, Table, narrow
 from maxfl.report.traces import Trace, TraceKey
 
 
-def _reading(metric: MetricInfo) -> str:
+def _reading(metric: MetricInfo, decides: MetricInfo | None) -> str:
     """Say how the columns are to be read."""
     preferred = capitalised(measure_of(metric, "preferred").words) + direction(metric)
     return (
-        "GM-Appeal: share of clients whose held-out loss with the model is below what they "
-        f"require, by default that of a model trained alone. {preferred}: if clients so "
-        "satisfied use that model and the others the one trained alone. Where there are personal "
-        "models, clients would use these. ± is the sample standard "
-        "deviation over seeds."
+        f"{appeal_words(decides)} {preferred}: if clients so satisfied use that model and the "
+        f"others the one trained alone. Where there are personal models, clients would use these. "
+        f"± is the sample standard deviation over seeds."
     )
 
 
@@ -43,7 +42,8 @@ def summary_table(source: Source, series: Mapping[Key, Series]) -> Table:
             group = clients if model == "global" else f"{clients}, personal models"
             rows.append((case, method, group, seeds, *statistics))
     headings = ("data", "method", "clients", "seeds", *(measure.heading for measure in measures))
-    return narrow(Table("summary", "Final models", headings, rows, (_reading(source.metric),)))
+    reading = _reading(source.metric, source.configurations[0].decides)
+    return narrow(Table("summary", "Final models", headings, rows, (reading,)))
 
 
 def _methods(source: Source) -> Iterator[tuple[str, str]]:

@@ -19,6 +19,8 @@ async function chooseRun() {
 async function chooseCase() {
   state.case = Number($("case").value);
   const here = theCase(), shown = [...new Set(here.runs.map((r) => r.method))];
+  $("groups").hidden = !here.curves.some((c) => c.clients === "unseen");
+  if ($("groups").hidden) { state.group = "seen"; document.querySelector("input[name=group][value=seen]").checked = true; }
   state.run = null; curves();
   const entries = shown.map((i) => [i, here.methods[i].name]);
   for (const section of document.querySelectorAll(".needs-clients")) {
