@@ -94,3 +94,29 @@ def test_a_sweep_as_long_as_the_clients_are_many_says_so_twice():
     seeds, losses = np.arange(8), np.full(8, 0.5)
     sweep = small.simulation(maxfl.fedavg(), requirement=maxfl.fixed(losses), seed=seeds)
     assert sweep.session.configurations == 8
+
+
+@pytest.mark.slow
+def test_fine_tuned_models_weigh_by_their_metric():
+    options = OPTIONS | {"participation": maxfl.everyone(), "finetune_steps": 2}
+    run = small.simulate(ALGORITHM, TRAINING, seed=3, **options)
+    gaps = REQUIRED - run.evaluation.personal.train_metric
+    expected = np.vectorize(lambda gap: oracle.weight(gap, TEMPERATURE))(gaps)
+    np.testing.assert_allclose(run.evaluation.weight, expected, atol=1e-5)
+    personal = run.evaluation.personal.test_metrics[0] >= np.float32(REQUIRED)
+    np.testing.assert_array_equal(run.satisfied(model="personal"), personal)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(maxfl.ALGORITHMS))
+def test_every_method_can_be_judged_by_a_metric(name):
+    options = OPTIONS | {"participation": maxfl.decline(START)}
+    run = small.simulate(maxfl.ALGORITHMS[name](), TRAINING, seed=3, **options)
+    assert np.isfinite(run.evaluation.train_loss).all()
+    met = run.evaluation.test_metrics[0] >= np.float32(REQUIRED)
+    np.testing.assert_array_equal(run.satisfied(), met)
+    early = run.rounds < START
+    willing = (run.evaluation.train_metric >= np.float32(REQUIRED)) | early[:, None]
+    np.testing.assert_array_equal(run.evaluation.willing, willing)
+    took_part = run.participated()[:, 1:]
+    assert not (took_part & ~run.evaluation.willing[:, :-1]).any(), "nobody against its will"
