@@ -3,6 +3,7 @@
 python scripts/run_notebooks.py [NAME ...]        all of them, in place
 """
 
+import re
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import nbformat
 from nbclient import NotebookClient
 
 FOLDER = Path(__file__).parents[1] / "examples/notebooks"
+WHERE = re.compile(r"^/\S+\.py:\d+: (?=\w+Warning: )|^  .*\n", re.M)
 SECONDS = 600
 """That one cell may take, on a slow machine."""
 
@@ -21,7 +23,16 @@ def executed(path: Path) -> nbformat.NotebookNode:
         notebook, timeout=SECONDS, kernel_name="python3", record_timing=False,
         resources={"metadata": {"path": str(path.parent)}},
     )  # fmt: skip
-    return client.execute()
+    return without_places(client.execute())
+
+
+def without_places(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """Take out of warnings where on this machine they arose, and the line of code below."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            if output.get("name") == "stderr":
+                output.text = WHERE.sub("", output.text)
+    return notebook
 
 
 def main(names: list[str]) -> None:

@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from maxfl.models.transformer import transformer as transformer
     from maxfl.report.write import write_report as write_report
     from maxfl.runs.inline import report as report
+    from maxfl.runs.paired import compare as compare
     from maxfl.runs.run import run as run
     from maxfl.runs.tables import Labels as Labels
     from maxfl.runs.trackers import tracker as tracker
@@ -120,6 +121,7 @@ _PUBLIC = {
     "models.resnet": ("resnet",),
     "models.transformer": ("transformer",),
     "report.write": ("write_report",),
+    "runs.paired": ("compare",),
     "runs.run": ("run",),
     "runs.tables": ("Labels",),
     "runs.trackers": ("tracker",),

@@ -103,10 +103,11 @@ def _folders(results: Any, place: Path) -> list[Path]:
         raise InputError(
             f"results = {shorten(results)}: expected a history or a folder, or a list of them"
         )
-    return [_folder(result, place) for result in ([results] if one else results)]
+    return [result_folder(result, place) for result in ([results] if one else results)]
 
 
-def _folder(result: Any, place: Path) -> Path:
+def result_folder(result: Any, place: Path) -> Path:
+    """Return the folder of one result, that of a history written below ``place``."""
     if isinstance(result, str | Path):
         return Path(result)
     history = result.history if isinstance(result, StreamedRun) else result
