@@ -93,8 +93,8 @@ def _show(one: "TwoMethods") -> None:
     console.print(table)
     for group, satisfied in one.satisfied.items():
         only_a, only_b, p = satisfied.all_seeds
-        whose = " of all seeds" if seeds > 1 and not one.pair.same_clients else ""
-        how = "in more seeds" if one.pair.same_clients else "alone"
+        whose = " of all seeds" if seeds > 1 and not satisfied.same_clients else ""
+        how = "in more seeds" if satisfied.same_clients else "alone"
         console.print(
             f"Of the {group} clients{whose}, {only_a} are satisfied by A {how} and {only_b} by B "
             f"{how}: McNemar's p {_p(p)}.",

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from maxfl.report.statistics.pairing import Both, Pair, clients_of
+from maxfl.report.statistics.pairing import Both, Pair, clients_of, have_same_clients
 from maxfl.report.statistics.sides import parse_side, read_sides
 from maxfl.utils.errors import InputError
 from support.made_runs import REGRESSION, make_history, settings_of, started, write_run
@@ -58,38 +58,45 @@ def test_one_federation_for_all_seeds(tmp_path):
         for seed in (0, 1):
             made(tmp_path, name, seed, "the same")
     (pair,) = sides(tmp_path / "maxfl-*", tmp_path / "fedavg-*").pairs
-    assert pair.same_clients
+    assert pair.is_one_federation
+
+
+def clients(names, sizes):
+    sizes = np.array(sizes)
+    return SimpleNamespace(name=np.array(names), train_samples=sizes, test_samples=sizes)
 
 
 @pytest.mark.parametrize(
-    ("data", "same"),
+    ("first", "second", "same"),
     [
-        ({"partition": "by-owner", "source": "table"}, True),
-        ({"partition": "by-owner", "source": "synthetic"}, False),
-        ({"partition": "dirichlet", "source": "table"}, False),
+        (clients(["a", "b"], [5, 5]), clients(["b", "a"], [5, 5]), True),
+        (clients(["a", "b"], [5, 5]), clients(["a", "c"], [5, 5]), False),
+        (clients(["a", "b"], [5, 6]), clients(["a", "b"], [6, 5]), False),
+        (clients([0, 1], [5, 6]), clients([1, 0], [6, 5]), True),
+        (clients([0, 1], [5, 6]), clients([0, 1], [6, 5]), False),
+        (clients([0, 1], [5, 5]), clients([0, 1], [5, 5]), False),
     ],
 )
-def test_the_datas_own_clients_are_the_same_however_a_seed_splits_them(tmp_path, data, same):
-    for name in ("maxfl", "fedavg"):
-        for seed in (0, 1):
-            made(tmp_path, name, seed, data=data)
-    found = sides(tmp_path / "maxfl-*", tmp_path / "fedavg-*")
-    (pair,) = found.pairs
-    assert pair.same_clients == same
+def test_the_datas_own_clients_are_the_same_however_a_seed_splits_them(first, second, same):
+    assert have_same_clients([first, second]) == same
+    assert not have_same_clients([first])
 
 
 def test_clients_are_told_apart_by_name():
     """Which clients are unseen differs by seed, and so do their numbers."""
-    pair = Pair("", "A", "B", [0, 1], same_clients=True)
+    pair = Pair("", "A", "B", [0, 1])
     known = [
-        Both(SimpleNamespace(name=np.array(names)), None, np.array(group))
+        Both(clients(names, [5, 5, 5]), None, np.array(group))
         for names, group in (
             (["north", "south", "west"], [True, True, False]),
             (["west", "south", "north"], [True, False, True]),
         )
     ]
     assert [who.tolist() for who in clients_of(pair, known)] == [[0, 1], [2, 0]]
-    assert clients_of(pair._replace(same_clients=False), known) is None
+    numbered = [both._replace(a=clients([0, 1, 2], [5, 5, 5])) for both in known]
+    assert clients_of(pair, numbered) is None
+    one = pair._replace(is_one_federation=True)
+    assert [who.tolist() for who in clients_of(one, numbered)] == [[0, 1], [0, 2]]
 
 
 def refused(a, b, words):

@@ -163,10 +163,12 @@ class Satisfied(NamedTuple):
     Attributes:
         by_seed: McNemar's test in each seed.
         all_seeds: Over all of them, every client once.
+        same_clients: Whether all seeds have the same clients.
     """
 
     by_seed: list[McNemar]
     all_seeds: McNemar
+    same_clients: bool
 
 
 def satisfied_by_one(results: Results, pair: Pair, clients: str) -> Satisfied | None:
@@ -181,7 +183,7 @@ def satisfied_by_one(results: Results, pair: Pair, clients: str) -> Satisfied | 
     by_seed = [
         exact_mcnemar(int((x & ~y).sum()), int((y & ~x).sum())) for x, y in zip(a, b, strict=True)
     ]
-    return Satisfied(by_seed, mcnemar(a, b, ids))
+    return Satisfied(by_seed, mcnemar(a, b, ids), ids is not None)
 
 
 def _satisfied(both: Both) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

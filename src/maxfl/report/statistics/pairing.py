@@ -13,7 +13,7 @@ from maxfl.report.source import Source
 from maxfl.report.traces import Trace, TraceKey
 
 Traces = Mapping[TraceKey, Trace]
-KIND = "requirement.kind"
+KIND, METRIC = "requirement.kind", "requirement.metric"
 SAME = 0.01
 """Share of the mean requirement by which two runs may differ: the order of float sums does that."""
 
@@ -26,14 +26,14 @@ class Pair(NamedTuple):
         first: A.
         second: B.
         seeds: In which both had the same clients.
-        same_clients: Whether the clients are the same in all of these seeds.
+        is_one_federation: Whether all of these seeds have the same federation, splits and all.
     """
 
     case: str
     first: str
     second: str
     seeds: list[int]
-    same_clients: bool = False
+    is_one_federation: bool = False
 
 
 class Both(NamedTuple):
@@ -61,22 +61,9 @@ def pair(
     seconds = {c.seed: federation_of(c) for c in source.of(case, second)}
     firsts = [c for c in source.of(case, first) if among is None or c.seed in among]
     shared = [c for c in firsts if seconds.get(c.seed) == federation_of(c)]
-    return Pair(case, first, second, [c.seed for c in shared], _have_same_clients(shared))
-
-
-def _have_same_clients(runs: Sequence[Configuration]) -> bool:
-    """Tell whether several runs are of one federation, or of the data's own clients.
-
-    Those are the same hospitals in every seed, though a seed splits their samples in its own way.
-    """
-    digests = {run.digest for run in runs}
-    one_federation = len(digests) == 1 and "" not in digests
-    owners = all(
-        run.settings.get("data.partition") == "by-owner"
-        and run.settings.get("data.source") != "synthetic"
-        for run in runs
-    )
-    return len(runs) > 1 and (one_federation or owners)
+    digests = {c.digest for c in shared}
+    is_one = len(shared) > 1 and len(digests) == 1 and "" not in digests
+    return Pair(case, first, second, [c.seed for c in shared], is_one)
 
 
 def pairs(source: Source, series: Mapping[Key, Series]) -> list[Pair]:
@@ -106,11 +93,25 @@ def in_all_seeds(traces: Traces, pair: Pair, clients: str) -> list[Both] | None:
 
 def clients_of(pair: Pair, known: Sequence[Both]) -> list[NDArray[np.int64]] | None:
     """Return who the clients of each seed are, int[K_s] from 0, if several seeds have the same."""
-    if not pair.same_clients:
+    if not pair.is_one_federation and not have_same_clients([both.a for both in known]):
         return None
     names = [both.names for both in known]
     _, numbers = np.unique(np.concatenate(names), return_inverse=True)
     return np.split(numbers, np.cumsum([len(of_seed) for of_seed in names])[:-1])
+
+
+def have_same_clients(traces: Sequence[Trace]) -> bool:
+    """Tell whether runs are of the data's own clients, which each seed splits in its own way.
+
+    Those have the same names and the same numbers of samples in all seeds. Clients that a seed
+    draws are numbered, and of one size, or of sizes of their own.
+    """
+    first, *others = (
+        dict(zip(t.name.astype(str), t.train_samples + t.test_samples, strict=True)) for t in traces
+    )
+    are_numbered = {*first} == {str(k) for k in range(len(first))}
+    tells = not are_numbered or len({*first.values()}) > 1
+    return bool(others) and tells and all(other == first for other in others)
 
 
 def other_demands(source: Source, traces: Traces, pair: Pair) -> str:
@@ -118,7 +119,7 @@ def other_demands(source: Source, traces: Traces, pair: Pair) -> str:
     found = [_apart(traces, pair, seed) for seed in pair.seeds]
     known = [apart for apart in found if apart is not None]
     keys = _differing(source, pair, "requirement.")
-    is_same = max(known) <= SAME and KIND not in keys if known else not keys
+    is_same = max(known) <= SAME and not {KIND, METRIC} & {*keys} if known else not keys
     if is_same:
         return ""
     # A model that is trained alone takes steps like those of training.

@@ -131,7 +131,7 @@ def as_json(compared: Sequence[TwoMethods], notes: Sequence[str]) -> dict[str, A
                 "a": one.a,
                 "b": one.b,
                 "seeds": one.pair.seeds,
-                "same_clients_in_all_seeds": one.pair.same_clients,
+                "same_clients_in_all_seeds": any(s.same_clients for s in one.satisfied.values()),
                 "differences": [_difference(d) for d in one.differences],
                 "mcnemar": {group: _satisfied(s, one.pair) for group, s in one.satisfied.items()},
             }
