@@ -75,9 +75,50 @@ def test_the_decision_follows(place):
     found = {key: sum(flags) / len(flags) for key, flags in shares.items()}
     assert max(found["rural", name] for name in METHODS) < 0.1
     assert min(found["city", name] for name in METHODS) > 0.7
+    assert found["rural", "FedAvg"] == pytest.approx(0.03, abs=0.04)
+    assert found["rural", "MaxFL"] == pytest.approx(0.0, abs=0.04)
+    assert found["city", "FedAvg"] == pytest.approx(0.79, abs=0.04)
+    assert found["city", "MaxFL"] == pytest.approx(0.83, abs=0.04)
+
+
+@pytest.mark.slow
+def test_the_methods_are_compared_as_it_says(place):
     for folder in ("all", "city"):
         done = subprocess.run(
             [BIN / "maxfl", "compare", f"{folder}:maxfl", f"{folder}:fedavg", "--json"],
             cwd=place, capture_output=True, text=True, check=True,
         )  # fmt: skip
-        assert "not told apart" in done.stdout
+        (compared,) = json.loads(done.stdout)["comparisons"]
+        assert compared["same_clients_in_all_seeds"]
+        appeal = compared["differences"][0]
+        assert (appeal["measure"], appeal["clients"]) == ("gm_appeal", "seen")
+        assert appeal["a_is"] == "not told apart"
+        if folder == "all":
+            printed = re.search(
+                r"\+([\d.]+) with a 95 % interval from −([\d.]+) to \+([\d.]+)", PAGE
+            )
+            mean, low, high = map(float, printed.groups())
+            assert appeal["difference"] == pytest.approx(mean, abs=0.03)
+            assert appeal["low"] == pytest.approx(-low, abs=0.03)
+            assert appeal["high"] == pytest.approx(high, abs=0.03)
+
+
+@pytest.mark.slow
+def test_who_lost_all_hospitals_and_what_they_gain(place):
+    runs = json.loads((place / "all/summary.json").read_text())["configurations"]
+    stalled = {
+        name: [e["stalled_from_round"] for e in runs if e["values"]["algorithm.name"] == name]
+        for name in METHODS.values()
+    }
+    assert [start for start in stalled["fedavg"] if start] == [21]
+    assert not any(stalled["maxfl"])
+    for folder, gain in (("all", 5), ("city", 6)):
+        summary = json.loads((place / folder / "summary.json").read_text())["configurations"]
+        ours = [e["seen"] for e in summary if e["values"]["algorithm.name"] == "maxfl"]
+        alone = sum(100 * run["solo_test_accuracy"] for run in ours) / 10
+        assert alone == pytest.approx(80, abs=1)
+        better = {
+            "all": [run["preferred_accuracy"]["held-out"] for run in ours],
+            "city": [run["test_accuracy"] for run in ours],
+        }[folder]
+        assert 10 * sum(better) - alone == pytest.approx(gain, abs=1)

@@ -133,3 +133,10 @@ def test_random_dropout_thins_the_cohort():
 def test_bad_numbers_are_refused(hparams):
     with pytest.raises(maxfl.InputError, match=next(iter(hparams))):
         maxfl.opt_out(**hparams)
+
+
+def test_it_prints_as_it_would_be_written():
+    assert repr(maxfl.everyone()) == "everyone()"
+    assert repr(maxfl.everyone(0.5)) == "everyone(client_dropout=0.5)"
+    assert repr(maxfl.opt_out()) == "opt_out(start_round=10)"
+    assert repr(maxfl.decline([1, 2], 0.1)) == "decline(start_round=[1, 2], client_dropout=0.1)"

@@ -24,7 +24,7 @@ def test_kinds_of_requirement():
     np.testing.assert_allclose(thresholds.test, solo.train_loss + 1 / SMALL.train_sizes)
 
 
-@pytest.mark.parametrize("given", [[1.0], np.full(8, np.nan), "words"])
+@pytest.mark.parametrize("given", [1.0, [1.0], np.full(8, np.nan), "words", ([1.0], [[2.0], []])])
 def test_a_rule_that_gives_nonsense_is_refused(given):
     with pytest.raises(maxfl.InputError, match="the requirement's rule gave"):
         prepare(maxfl.custom(lambda *_: given, steps=STEPS))
@@ -54,6 +54,7 @@ def test_bad_numbers_are_refused():
         ((["much"],), "values = .'much'.: expected numbers"),
         (([[1.0]],), "shape .1, 1."),
         (([np.inf],), "expected a finite number"),
+        (([1.0, -2.0],), "some values are below 0, which no loss is"),
         (([1.0, 2.0], [1.0]), "2 values and 1 held_out"),
         (([1.0], {"a": 1.0}), "both by name, or both in order"),
         (({"a": 1.0}, [1.0]), "both by name, or both in order"),
@@ -62,6 +63,29 @@ def test_bad_numbers_are_refused():
 def test_bad_values_of_single_clients_are_refused(arguments, words):
     with pytest.raises(maxfl.InputError, match=words):
         maxfl.per_client(*arguments)
+
+
+def test_it_prints_as_it_would_be_written():
+    for requirement, words in (
+        (maxfl.solo(), "solo(1.0, steps=100)"),
+        (maxfl.solo([1, 2], metric="accuracy"), "solo([1, 2], steps=100, metric='accuracy')"),
+        (maxfl.fixed(0.5), "fixed(0.5)"),
+        (maxfl.metric("mae", 0.3), "metric('mae', 0.3)"),
+        (maxfl.custom(prepare), "custom(prepare)"),
+        (maxfl.per_client([1.0, 2.0]), "per_client(2 values)"),
+        (
+            maxfl.per_client({"a": 1.0, "b": np.nan}, metric="mae", otherwise=maxfl.solo(2.0)),
+            "per_client(1 values, metric='mae', otherwise=solo(2.0, steps=100, metric='mae'))",
+        ),
+    ):
+        assert repr(requirement) == words
+
+
+def test_solo_models_of_single_values_have_steps_too():
+    assert maxfl.per_client([1.0], steps=7).steps == 7
+    assert maxfl.per_client([1.0], otherwise=maxfl.solo(steps=8)).steps == 8
+    with pytest.raises(maxfl.InputError, match=r"requirement\.steps"):
+        maxfl.per_client([1.0], steps=-1)
 
 
 def test_values_and_the_rest_are_of_one_metric():

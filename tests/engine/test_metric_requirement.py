@@ -83,6 +83,12 @@ def test_the_same_numbers_in_another_sweep_need_no_other_program():
             r"8 values of accuracy.*maxfl.per_client\(values, metric=",
         ),
         (maxfl.solo([1.0] * 8), r"8 multiples.*maxfl.custom"),
+        (maxfl.fixed([0.5] * 6), r"6 losses and the federation 6 seen clients.*maxfl.per_client"),
+        (maxfl.metric("accuracy", 80), r"80 of accuracy, which is a share .* did you mean 0.8"),
+        (
+            maxfl.per_client([0.5] * 7 + [-1], metric="accuracy"),
+            r"-1 of accuracy, which is a share from 0 to 1$",
+        ),
     ],
 )
 def test_requirements_that_do_not_fit_are_refused(requirement, words):

@@ -8,6 +8,8 @@ its units, and so is MaxFL's temperature.
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from maxfl.core import appeal
 from maxfl.core.appeal import namespace
 from maxfl.core.metrics import MetricInfo
@@ -48,6 +50,18 @@ class Criterion(NamedTuple):
     def satisfied(self, value: Any, requirement: Any) -> Any:
         """Return whether a value meets a requirement, elementwise."""
         return appeal.satisfied(self.cost(value), self.bound(requirement))
+
+
+def check_share(metric: MetricInfo, values: Any) -> None:
+    """Refuse a requirement of a share, such as accuracy, that is none: 80 for 0.8."""
+    given = np.asarray(values, np.float64)
+    wrong = given[(given > 1) | (given < 0)]
+    if metric.percent and wrong.size:
+        first = float(wrong.flat[0])
+        meant = f"; did you mean {first / 100:g}?" if 1 < first <= 100 else ""
+        raise InputError(
+            f"the requirement has {first:g} of {metric.name}, which is a share from 0 to 1{meant}"
+        )
 
 
 def find_criterion(metric: str | None, infos: tuple[MetricInfo, ...]) -> Criterion:

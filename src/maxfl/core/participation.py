@@ -19,6 +19,7 @@ from jax import Array
 from numpy.typing import ArrayLike
 
 from maxfl.core import appeal
+from maxfl.utils.display import numbers, one_line
 from maxfl.utils.errors import check_number
 
 
@@ -47,6 +48,17 @@ class Participation(NamedTuple):
 
     rule: ParticipationRule = ParticipationRule.EVERYONE
     hparams: ParticipationHParams = ParticipationHParams()
+
+    def __repr__(self) -> str:
+        """Return how it would be written."""
+        return one_line(self.rule.replace("-", "_"), self._words)
+
+    def _words(self) -> str:
+        start, dropout = (numbers(value) for value in self.hparams)
+        starts = [] if self.rule is ParticipationRule.EVERYONE else [f"start_round={start}"]
+        return ", ".join(
+            [*starts, *([] if dropout in ("0", "0.0") else [f"client_dropout={dropout}"])]
+        )
 
 
 def everyone(client_dropout: ArrayLike = 0.0) -> Participation:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxfl.core.federation import Federation
+from maxfl.utils.display import numbers, one_line
 from maxfl.utils.errors import InputError, check_count, check_number
 
 Floats = NDArray[np.float32]
@@ -110,6 +111,27 @@ class Requirement(NamedTuple):
     clients: ClientValues | None = None
     has_rest: bool = True
 
+    def __repr__(self) -> str:
+        """Return how it would be written."""
+        return one_line(self.kind if self.clients is None else "per_client", self._words)
+
+    def _words(self) -> str:
+        metric = "" if self.metric is None else f", metric={self.metric!r}"
+        match self.kind:
+            case "custom":
+                words = f"{getattr(self.rule, '__qualname__', 'rule')}{metric}"
+            case "fixed":
+                words = numbers(self.value)
+            case "metric":
+                words = f"{self.metric!r}, {numbers(self.value)}"
+            case _:
+                words = f"{numbers(self.multiple)}, steps={self.steps}{metric}"
+        if self.clients is None:
+            return words
+        own = int(np.isfinite(self.clients.train).sum())
+        rest = f", otherwise={self.kind}({words})" if self.has_rest else ""
+        return f"{own} values{metric}{rest}"
+
     @property
     def numbers(self) -> tuple[ArrayLike, ArrayLike | None]:
         """What can vary within a sweep."""
@@ -167,6 +189,7 @@ def per_client(
     *,
     metric: str | None = None,
     otherwise: Requirement | None = None,
+    steps: int | None = None,
 ) -> Requirement:
     """Require of each client its own loss, or its own value of a metric.
 
@@ -176,9 +199,14 @@ def per_client(
         held_out: Likewise, for held-out data; by default the same values.
         metric: The metric that they are values of; by default they are losses.
         otherwise: What clients without a value require, of the same metric.
+        steps: SGD steps of the solo models; by default those of ``otherwise``.
     """
     _check_name(metric)
+    if steps is not None:
+        check_count("requirement.steps", steps, least=0)
     clients = _client_values(values, held_out)
+    if metric is None and min(np.nanmin(side, initial=0.0) for side in clients[1:]) < 0:
+        raise InputError("per_client: some values are below 0, which no loss is: correct them")
     rest = Requirement() if otherwise is None else otherwise
     if not isinstance(rest, Requirement) or rest.clients is not None:
         raise InputError(
@@ -191,7 +219,10 @@ def per_client(
             f"per_client: values are {_of(metric)} and those without one require "
             f"{_of(rest.metric)}: a run has one that decides; say the same metric for both"
         )
-    return rest._replace(metric=metric, clients=clients, has_rest=otherwise is not None)
+    return rest._replace(
+        steps=rest.steps if steps is None else steps, metric=metric, clients=clients,
+        has_rest=otherwise is not None,
+    )  # fmt: skip
 
 
 def custom(rule: RequirementRule, steps: int = 100, *, metric: str | None = None) -> Requirement:

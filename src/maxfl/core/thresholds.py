@@ -18,7 +18,7 @@ from maxfl.core.requirement import (
     Solo,
     Thresholds,
 )
-from maxfl.utils.errors import InputError, TrainingWarning, did_you_mean
+from maxfl.utils.errors import InputError, TrainingWarning, did_you_mean, shorten
 
 MOST_NAMED = 5
 
@@ -115,7 +115,7 @@ def _column(numbers: ArrayLike, shape: tuple[int, int]) -> Floats:
 def _apply(rule: RequirementRule, federation: Federation, solo: Solo) -> tuple[Floats, Floats]:
     """Call a user's rule and check what it gives, for training and for held-out data."""
     given = rule(federation, solo)
-    is_pair = isinstance(given, tuple) and len(given) == 2 and all(np.ndim(g) == 1 for g in given)
+    is_pair = isinstance(given, tuple) and len(given) == 2 and not any(map(np.isscalar, given))
     pair: Any = given if is_pair else (given, given)
     train, test = pair
     return _checked(train, federation), _checked(test, federation)
@@ -126,11 +126,15 @@ def _checked(given: Any, federation: Federation) -> Floats:
     try:
         rho = np.asarray(given, np.float32)
     except (TypeError, ValueError):
-        raise InputError(f"the requirement's rule gave {given!r}; expected numbers") from None
-    if rho.shape != (federation.clients,) or np.isnan(rho).any():
         raise InputError(
-            f"the requirement's rule gave an array of shape {rho.shape} with "
-            f"{int(np.isnan(rho).sum())} NaN; expected one number for each of the "
+            f"the requirement's rule gave {shorten(given)}; expected one number for each of the "
+            f"{federation.clients} clients, or a tuple of two such arrays"
+        ) from None
+    if rho.shape != (federation.clients,) or np.isnan(rho).any():
+        what = f"an array of shape {rho.shape}" if rho.ndim else f"the one number {rho}"
+        missing = f" with {int(np.isnan(rho).sum())} NaN" if np.isnan(rho).any() else ""
+        raise InputError(
+            f"the requirement's rule gave {what}{missing}; expected one number for each of the "
             f"{federation.clients} clients, or a tuple of two such arrays"
         )
     return rho

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxfl.core.attacks import byzantine_clients
-from maxfl.core.criterion import find_criterion
+from maxfl.core.criterion import check_share, find_criterion
 from maxfl.core.federation import Federation
 from maxfl.core.metrics import MetricInfo
+from maxfl.core.requirement import Requirement
 from maxfl.core.thresholds import align
 from maxfl.distributed.processes import assert_same, fetch, free_bytes, is_distributed, place
 from maxfl.engine.client_state import rows_needed
@@ -64,6 +65,7 @@ class Session:
         self.requirement = align(experiment.requirement, experiment.federation)
         numbers = [_as_arrays(number) for number in self.requirement.numbers]
         _check_no_array_of_clients(given, experiment)
+        _check_shares(self.requirement, experiment.model.metric_infos)
         self.configurations = _count((given, numbers))
         if max_parallel is not None:
             check_count("max_parallel", max_parallel, least=1)
@@ -102,14 +104,13 @@ class Session:
 
     def rows(self) -> Rows:
         """Return the same for a table, with requirement, participation and seed."""
-        experiment, settings = self.experiment, self.experiment.settings()
+        experiment = self.experiment
         yield "method", experiment.algorithm
         yield "data", experiment.federation
         yield "model", experiment.model
         yield "training", self._length()
-        for name in ("requirement", "participation"):
-            chosen = ((key, value) for key, value in settings[name].items() if value is not None)
-            yield name, ", ".join(f"{key} {numbers(value)}" for key, value in chosen)
+        yield "requirement", experiment.requirement
+        yield "participation", experiment.participation
         yield "seed", numbers(experiment.seed)
 
     @cached_property
@@ -276,24 +277,36 @@ def _count(numbers: Any) -> int:
     return shapes.pop()[0] if shapes else 1
 
 
+def _check_shares(requirement: Requirement, infos: tuple[MetricInfo, ...]) -> None:
+    """Refuse values of a share that are none."""
+    index = find_criterion(requirement.metric, infos).metric
+    if index is None:
+        return
+    stated = [] if requirement.value is None else [requirement.value]
+    for values in (*stated, *(requirement.clients or (None,))[1:]):
+        check_share(infos[index], values)
+
+
 def _check_no_array_of_clients(hparams: Any, experiment: Experiment) -> None:
     """Refuse a value for each client where arrays are for configurations."""
     requirement, clients = experiment.requirement, experiment.federation.clients
     lengths = {len(leaf) for leaf in jax.tree.leaves(hparams) if np.ndim(leaf) == 1}
+    seen = experiment.federation.seen
     for name, number in zip(("multiple", "value"), requirement.numbers, strict=True):
-        if np.shape(number if number is not None else 0) != (clients,) or clients in lengths:
-            continue
-        if clients == 1:
+        shape = np.shape(0 if number is None else number)
+        if shape not in ((clients,), (seen,)) or shape in ((1,), *((n,) for n in lengths)):
             continue
         what, instead = {
             "solo": ("multiples", "maxfl.custom(lambda federation, solo: ...)"),
             "fixed": ("losses", "maxfl.per_client(losses)"),
             "metric": (f"values of {requirement.metric}", "maxfl.per_client(values, metric=...)"),
         }["solo" if name == "multiple" else requirement.kind]
+        whose = "clients" if shape == (clients,) else "seen clients"
         raise InputError(
-            f"the requirement has {clients} {what} and the federation {clients} clients: an array "
-            f"makes a sweep of as many configurations. For one of each client take {instead}; for "
-            f"a sweep, give another number of it as an array too, such as seed=[0] * {clients}"
+            f"the requirement has {shape[0]} {what} and the federation {shape[0]} {whose}: an "
+            f"array makes a sweep of as many configurations. For one of each client take "
+            f"{instead}; for a sweep, give another number of it as an array too, such as "
+            f"seed=[0] * {shape[0]}"
         )
 
 

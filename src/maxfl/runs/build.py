@@ -224,8 +224,7 @@ def _requirement(configs: Sequence[RunConfig]) -> Requirement:
     if first.file is None:
         assert rest is not None, "only a file may be without"
         return rest
-    chosen = requirement_file(first.file, metric=first.metric, otherwise=rest)
-    return chosen._replace(steps=first.steps)
+    return requirement_file(first.file, metric=first.metric, otherwise=rest, steps=first.steps)
 
 
 def _rest(sections: Sequence[RequirementConfig]) -> Requirement:

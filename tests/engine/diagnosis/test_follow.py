@@ -61,7 +61,7 @@ def test_a_run_in_which_nobody_participates_says_so(participation, why):
     assert re.match(words, first)
     # What would have kept them is said at the end (departure.py).
     assert [text.partition(" from ")[0] for text in rest] == (
-        ["no honest client was willing"] if "willing" in why else []
+        ["no client was willing"] if "willing" in why else []
     )
 
 

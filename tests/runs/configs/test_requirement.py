@@ -21,7 +21,10 @@ def built(**settings):
         ({"kind": "fixed", "loss": 0.5, "metric": "mae"}, 'take "metric" in place of "fixed"'),
         ({"kind": "file"}, '`file` and kind = "file" go together'),
         ({"file": "need.csv"}, '`file` and kind = "file" go together'),
-        ({"kind": "file", "file": "need.csv", "otherwise": "fixed"}, '`loss` and kind = "fixed"'),
+        (
+            {"kind": "file", "file": "need.csv", "otherwise": "fixed"},
+            '`loss` and otherwise = "fixed"',
+        ),
         ({"otherwise": "solo"}, '`otherwise` is for kind = "file"'),
         ({"kind": "custom"}, '`rule` and kind = "custom" go together'),
         ({"kind": "metric", "metric": "accuracy", "value": float("nan")}, "value.*finite"),
@@ -69,6 +72,9 @@ def test_a_rule_of_ones_own(tmp_path, monkeypatch):
     (tmp_path / "demands.py").write_text(
         "def rule(federation, solo):\n    return solo.train_loss\n"
     )
+    (tmp_path / "need.csv").write_text("client,value\n3,0.5\n")
+    mixed = built(kind="file", file="need.csv", otherwise="custom", rule="demands:rule")
+    assert (mixed.kind, mixed.clients.names) == ("custom", ("3",))
     found = built(kind="custom", rule="demands:rule", metric="accuracy")
     assert (found.kind, found.rule.__name__, found.metric) == ("custom", "rule", "accuracy")
     with pytest.raises(InputError, match=r"requirement.rule: .*has no other"):

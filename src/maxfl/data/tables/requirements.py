@@ -15,7 +15,11 @@ COLUMNS = ("client", "value", "held_out")
 
 
 def requirement_file(
-    path: Path | str, *, metric: str | None = None, otherwise: Requirement | None = None
+    path: Path | str,
+    *,
+    metric: str | None = None,
+    otherwise: Requirement | None = None,
+    steps: int | None = None,
 ) -> Requirement:
     """Require of each client what a CSV or Parquet file says.
 
@@ -24,6 +28,7 @@ def requirement_file(
             where held-out data have another one, ``held_out``. An empty cell is no value.
         metric: The metric that they are values of; by default they are losses.
         otherwise: What clients require that the file has no value for.
+        steps: SGD steps of the solo models; by default those of ``otherwise``.
     """
     table = read_table(Path(path), text=("client",), setting="requirement.file")
     columns = table.schema.names
@@ -38,7 +43,7 @@ def requirement_file(
         for column in COLUMNS[1:]
         if column in columns
     ]
-    return per_client(*sides, metric=metric, otherwise=otherwise)
+    return per_client(*sides, metric=metric, otherwise=otherwise, steps=steps)
 
 
 def _names(column: pa.ChunkedArray, where: str) -> list[str]:

@@ -26,9 +26,10 @@ class Departure(NamedTuple):
         nearest_gap: Smallest gap to its requirement that one of them had.
         median_gap: That half of them had at most.
         remedy: The setting that would have kept half of them then, and its value; () where
-            requirements are given client by client or by a rule.
+            requirements are given client by client or by a rule, or where no value would.
         start_round: From which on half of them would have stayed, if their median gap had gone on
-            falling as it did; None if it did not fall, or not enough.
+            falling as it last did; None if it did not fall, or not enough, or was not measured.
+        are_some_byzantine: Whether there are clients that never leave.
     """
 
     round: int
@@ -37,22 +38,26 @@ class Departure(NamedTuple):
     median_gap: float
     remedy: tuple[str, float] | tuple[()]
     start_round: int | None
+    are_some_byzantine: bool = False
 
     def text(self, decides: str, start: float) -> str:
         """Return it in words, given what requirements are about and ``start_round`` as it was."""
+        honest = "honest " if self.are_some_byzantine else ""
         said = (
-            f"no honest client was willing from round {self.round} on. Then the nearest of "
+            f"no {honest}client was willing from round {self.round} on. Then the nearest of "
             f"{self.clients} was {self.nearest_gap:.2g} short of its requirement, in {decides}, "
-            f"and half of them {self.median_gap:.2g} at most"
+            f"and half of them {self.median_gap:.2g} at most: "
         )
         if self.remedy:
             setting, value = self.remedy
-            said += f"; requirement.{setting} = {value:.3g} would have kept half of them"
+            said += f"requirement.{setting} = {value:.3g} would have kept half of them"
+        else:
+            said += "requirements easier by that much would have kept half of them"
         if self.start_round is None:
-            return f"{said}. Their median gap was not falling fast enough for a later start to help"
+            return said
         return (
-            f"{said}. At the pace at which that gap was falling, participation.start_round = "
-            f"{self.start_round} (now {start:.0f}) would have too"
+            f"{said}; if that gap had gone on falling as it last did, participation.start_round = "
+            f"{self.start_round} (now {start:.0f}) might have too"
         )
 
 
@@ -88,6 +93,7 @@ def departure(history: History, c: int, requirement: Requirement) -> Departure |
         first, int(counts.sum()), float(gaps[e, counts].min()), median[e],
         _remedy(requirement, value[e, counts], threshold[counts], c, criterion.higher_is_better),
         _later_start(np.minimum(history.rounds[: e + 1], first - 1), median),
+        bool(history.is_byzantine[c].any()),
     )  # fmt: skip
 
 
@@ -97,14 +103,14 @@ def _remedy(
     """Return the setting of the requirement that half of the clients would have met."""
     if requirement.clients is not None or requirement.rule is not None:
         return ()
-    if requirement.value is None:
-        multiple = np.ravel(np.asarray(requirement.multiple, np.float64))
-        needed = np.median(value / threshold) * multiple[c % len(multiple)]
-        setting = "multiple"
-    else:
-        needed = np.median(value)
+    if requirement.value is not None:
         setting = "loss" if requirement.metric is None else "value"
-    return setting, _rounded(float(needed), up=not higher_is_better)
+        return setting, _rounded(float(np.median(value)), up=not higher_is_better)
+    multiple = np.ravel(np.asarray(requirement.multiple, np.float64))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        needed = float(np.median(value / threshold) * multiple[c % len(multiple)])
+    usable = math.isfinite(needed) and needed > 0 and bool((threshold > 0).all())
+    return ("multiple", _rounded(needed, up=not higher_is_better)) if usable else ()
 
 
 def _rounded(number: float, *, up: bool) -> float:
@@ -116,8 +122,11 @@ def _rounded(number: float, *, up: bool) -> float:
 
 
 def _later_start(rounds: NDArray[np.int64], median: list[float]) -> int | None:
-    """Return when the median gap would have been closed at the pace of the last rounds."""
-    if len(median) < 2 or rounds[-1] == rounds[-2] or not math.isfinite(median[-2]):
+    """Return when the median gap would have been closed at the pace of the last rounds.
+
+    The first rounds of all are no measure: a model falls fast from where it began.
+    """
+    if len(median) < 2 or rounds[-2] in (0, rounds[-1]) or not math.isfinite(median[-2]):
         return None
     pace = (median[-2] - median[-1]) / float(rounds[-1] - rounds[-2])
     if pace <= 0:

@@ -15,7 +15,7 @@ from pydantic import (
 from maxfl.runs.configs.section import Section
 from maxfl.runs.plugins.resolve import load
 
-Rest = Literal["solo", "fixed", "metric"]
+Rest = Literal["solo", "fixed", "metric", "custom"]
 
 
 class RequirementConfig(Section):
@@ -73,13 +73,14 @@ class RequirementConfig(Section):
     def _fits(self) -> "RequirementConfig":
         for setting, kind, given in (
             ("file", "file", self.kind),
-            ("rule", "custom", self.kind),
+            ("rule", "custom", self.rest),
             ("loss", "fixed", self.rest),
             ("value", "metric", self.rest),
         ):
             if (given == kind) != (getattr(self, setting) is not None):
+                where = "otherwise" if self.kind == "file" and kind != "file" else "kind"
                 raise ValueError(
-                    f'`{setting}` and kind = "{kind}" go together: give both or neither'
+                    f'`{setting}` and {where} = "{kind}" go together: give both or neither'
                 )
         if self.otherwise is not None and self.kind != "file":
             raise ValueError('`otherwise` is for kind = "file": it says what other clients require')
