@@ -94,9 +94,13 @@ def print_error(error: Exception) -> None:
 
 @contextmanager
 def print_warnings() -> Iterator[None]:
-    """Print Python's warnings as notes, without the line of code that gave them."""
+    """Print Python's warnings as notes, each once, without the line of code that gave them."""
+    said: set[str] = set()
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        if str(message) in said:  # the groups of a sweep may have the same to say
+            return
+        said.add(str(message))
         errors.print(f"Note: {message}", style="yellow", markup=False, highlight=False)
 
     with warnings.catch_warnings():
