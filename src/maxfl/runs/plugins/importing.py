@@ -43,7 +43,9 @@ class _FolderFinder(MetaPathFinder):
         return here
 
     def _here(self, fullname: str) -> ModuleSpec | None:
-        found = self._folder and PathFinder.find_spec(fullname, [str(self._folder)])
+        if self._folder is None:
+            return None
+        found = PathFinder.find_spec(fullname, [str(self._folder)])
         is_plain_folder = found is not None and found.loader is None
         return None if is_plain_folder and fullname != self._wanted else found
 
