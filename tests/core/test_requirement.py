@@ -38,6 +38,7 @@ def test_bad_numbers_are_refused():
         lambda: maxfl.fixed(float("nan")),
         lambda: maxfl.fixed(-1.0),
         lambda: maxfl.custom(3),
+        lambda: maxfl.custom(lambda _: 1.0),
         lambda: maxfl.metric(None, 0.5),
         lambda: maxfl.metric(maxfl.metrics.accuracy, 0.5),
         lambda: maxfl.metric("accuracy", "much"),

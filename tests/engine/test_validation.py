@@ -1,6 +1,8 @@
 """Mistakes in an experiment get a clear error before any training."""
 
 import warnings
+from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +10,7 @@ import numpy as np
 import pytest
 
 import maxfl
+from maxfl.engine.experiment import make_experiment
 
 CLIENT = np.zeros((3, 2), np.float32), np.array([0, 1, 1])
 
@@ -112,6 +115,21 @@ def test_slow_convolutions_are_told_of_once_and_for_all():
         simulation(maxfl.fast_convolutions(model))
 
 
+class Power(NamedTuple):
+    """A weight that is an object."""
+
+    power: int
+
+    def __call__(self, _hparams, _server, client):
+        return client.loss**self.power
+
+
+def own_source(algorithm):
+    """Return the digest of a method's own code."""
+    fed = maxfl.Federation.from_clients([CLIENT] * 4, [CLIENT] * 4)
+    return make_experiment(fed, None, algorithm).settings()["code"]["algorithm"]
+
+
 def test_a_method_of_ones_own_is_known_by_its_source():
     def weight(_hparams, _server, client):
         return client.loss
@@ -126,6 +144,14 @@ def test_a_method_of_ones_own_is_known_by_its_source():
     one, same, other = (entry["code"]["algorithm"] for entry in described)
     assert one == same != other
     assert "code" not in simulation().describe(), "the package has a version"
+    partials = [
+        maxfl.fedavg()._replace(weight=partial(function, power=power))
+        for function, power in ((weight, 1), (weight, 1), (weight, 2), (other_weight, 1))
+    ]
+    objects = [maxfl.fedavg()._replace(weight=Power(number)) for number in (1, 1, 2)]
+    known = [own_source(algorithm) for algorithm in (*partials, *objects)]
+    assert (known[0], known[4]) == (known[1], known[5])
+    assert len({one, *known}) == 6
     typed = {}
     exec("def weight(hparams, server, client): return client.loss", typed)
     unseen = maxfl.fedavg()._replace(weight=typed["weight"])

@@ -31,6 +31,10 @@ def baked(power=1.0):
     return maxfl.fedavg()._replace(weight=lambda hparams, server, client: client.loss**power)
 
 
+def idle(power=1.0):
+    return maxfl.fedavg()
+
+
 def needy(power):
     return lossweighted(power)
 

@@ -43,7 +43,7 @@ def list_command(
         console.print(_table(setting, listed))
     console.print(
         "maxfl list NAME shows all about one. Your own code, in a module of the current folder or "
-        "installed, is module:function: docs/new-algorithm.md.",
+        "installed, is module:function: docs/own-code.md.",
         style="dim",
     )
 
@@ -70,6 +70,8 @@ def _show(one: "Listed") -> None:
         errors.print(f"Can't be used: {one.error}", style="red", markup=False, highlight=False)
     text = (one.text or one.what).strip()
     console.print(text, markup=False, highlight=False, soft_wrap=True)
+    for makes, names in one.filled.items():
+        console.print(f"Filled in, where it makes {makes}: {', '.join(names)}", highlight=False)
     if one.parameters:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for heading in ("setting", "meaning"):

@@ -129,7 +129,7 @@ def run_command(
                 folder,
                 resume=resume,
                 progress=bar.parts(0, 1),
-                labels=Labels(config=checked.model_dump(mode="json"), code=code_of([checked])),
+                labels=Labels(config=checked.as_json(), code=code_of([checked])),
                 trackers=trackers,
             )
         rounds = checked.training.rounds

@@ -5,6 +5,7 @@ and metrics of those models, never the models, so memory does not grow with clie
 """
 
 import hashlib
+import inspect
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -234,9 +235,26 @@ def custom(rule: RequirementRule, steps: int = 100, *, metric: str | None = None
     """
     if not callable(rule):
         raise InputError(f"requirement.custom({rule!r}): expected a function of (federation, solo)")
+    _check_signature(rule)
     check_count("requirement.steps", steps, least=0)
     _check_name(metric)
     return Requirement(steps=steps, rule=rule, metric=metric)
+
+
+def _check_signature(rule: RequirementRule) -> None:
+    """Refuse a rule that does not take (federation, solo)."""
+    try:
+        takes = inspect.signature(rule)
+    except (TypeError, ValueError):  # some that are written in C do not tell
+        return
+    try:
+        takes.bind(None, None)
+    except TypeError:
+        name = f"{rule.__module__}:{getattr(rule, '__qualname__', type(rule).__qualname__)}"
+        raise InputError(
+            f"requirement.custom: the rule {name} takes {takes}; expected a function of "
+            f"(federation, solo)"
+        ) from None
 
 
 def _client_values(values: Any, held_out: Any) -> ClientValues:

@@ -2,6 +2,7 @@
 
 import hashlib
 import inspect
+import re
 from functools import lru_cache, partial
 from importlib.metadata import version
 from typing import Any, NamedTuple
@@ -272,13 +273,29 @@ def _compiled_digest(
 
 def _own_code(algorithm: Algorithm) -> dict[str, Any]:
     """Return SHA-256 of the source of a method's functions that are not this package's, if any."""
-    functions = [field for field in algorithm if inspect.isfunction(field)]
-    own = [f for f in functions if (f.__module__ or "").partition(".")[0] != "maxfl"]
+    source = "".join(_source(field) for field in algorithm if callable(field))
+    return {"code": {"algorithm": hashlib.sha256(source.encode()).hexdigest()}} if source else {}
+
+
+def _source(value: Any) -> str:
+    """Return the source of a function, with what is bound to it; "" if it is this package's."""
+    if isinstance(value, partial):
+        bound = (*value.args, *(part for pair in sorted(value.keywords.items()) for part in pair))
+        return "".join(map(_source, (value.func, *bound)))
+    said = re.sub(" at 0x[0-9a-f]+", "", repr(value))  # elsewhere in the memory of each process
+    if not callable(value):
+        return said
+    function = inspect.unwrap(value)
+    if inspect.isroutine(function) or inspect.isclass(function):
+        code, said = function, ""
+    else:
+        code = type(function)
+    if (code.__module__ or "").partition(".")[0] == "maxfl":
+        return ""
     try:
-        source = "".join(map(inspect.getsource, own))
-    except (OSError, TypeError):  # typed into a prompt that keeps no source
-        return {}
-    return {"code": {"algorithm": hashlib.sha256(source.encode()).hexdigest()}} if own else {}
+        return inspect.getsource(code) + said
+    except (OSError, TypeError):  # typed into a prompt that keeps no source, or built in
+        return said
 
 
 def _plain(fields: Any) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from maxfl.runs.configs.algorithm import AlgorithmConfig
 from maxfl.runs.configs.model import ModelSettings, model_settings
 from maxfl.runs.configs.requirement import RequirementConfig
 from maxfl.runs.configs.run import RunConfig
-from maxfl.runs.plugins.factories import make_algorithm, make_model
+from maxfl.runs.plugins.factories import make_algorithm, make_model, make_rule
 from maxfl.runs.plugins.parameters import parameters_of
 from maxfl.runs.plugins.resolve import is_target, resolve
 from maxfl.utils.errors import InputError
@@ -234,7 +234,7 @@ def _rest(sections: Sequence[RequirementConfig]) -> Requirement:
         case "fixed":
             return requirement.fixed(np.array([s.loss for s in sections], float), steps)
         case "custom":
-            return requirement.custom(resolve(str(sections[0].rule)), steps, metric=metric)
+            return requirement.custom(make_rule(str(sections[0].rule)), steps, metric=metric)
         case "metric":
             values = np.array([s.value for s in sections], float)
             return requirement.metric(str(metric), values, steps)

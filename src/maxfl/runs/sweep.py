@@ -56,7 +56,7 @@ def run_sweep(
         max_parallel: Most configurations or clients vectorised on a device.
     """
     groups = group(grid.configs)
-    settings = [config.model_dump(mode="json") for config in grid.configs]
+    settings = [config.as_json() for config in grid.configs]
     # Built once beforehand, so that every mistake shows before the first training.
     with raise_together():
         forecasts = [_forecast(members, max_parallel) for members in groups]
@@ -146,7 +146,7 @@ class _Groups(NamedTuple):
             labels = Labels(
                 indices,
                 [self.grid.values[n] for n in indices],
-                [config.model_dump(mode="json") for config in configs],
+                [config.as_json() for config in configs],
                 code_of(configs),
             )
             try:

@@ -1,6 +1,7 @@
 """How A and B are named, and what can't be compared."""
 
 import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -42,6 +43,28 @@ def test_folders_patterns_and_methods(place):
         assert found.pairs == [("", "FedAvg", "MaxFL", [0], False)]
     assert {c.method for c in found.source.configurations} == {"FedAvg", "MaxFL"}
     assert found.notes == []
+
+
+def test_own_code_has_colons_and_so_may_folders(tmp_path):
+    for name in ("mym:mym", "mym:other", "fedavg"):
+        made(tmp_path, name)
+    both = tmp_path / "both:0"
+    both.mkdir()
+    for name in ("mym:mym-0", "mym:other-0"):
+        (tmp_path / name).rename(both / name)
+    pattern = f"{both}/*"
+    assert parse_side(f"{both}:mym:mym") == (f"{both}:mym:mym", (both,), "mym:mym")
+    for asked in (pattern, f"{pattern}:mym:mmy"):
+        with pytest.raises(InputError, match=r"holds 2 methods|has no method 'mym:mmy'") as error:
+            sides(asked, tmp_path / "fedavg-0")
+    assert str(error.value).startswith(f"{pattern} has no method")
+    with pytest.raises(InputError, match="Name one") as error:
+        sides(pattern, tmp_path / "fedavg-0")
+    advice = str(error.value).split('"')[1]
+    for named in (advice, f"{pattern}:mym:mym"):
+        (pair,) = sides(named, tmp_path / "fedavg-0").pairs
+        assert pair.second == "FedAvg"
+    assert parse_side("nowhere:mym:mym") == ("nowhere:mym:mym", (Path("nowhere"),), "mym:mym")
 
 
 def test_only_what_was_named_is_compared(place):

@@ -1,5 +1,7 @@
 """Own code in a file: checked before anything runs, swept in one program, and built."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -16,6 +18,20 @@ from support.small import SMALL
 @pytest.fixture(autouse=True)
 def modules(own_code):
     return own_code(own_method=METHOD, own_model=MODEL, own_data=DATA)
+
+
+def test_own_names_are_written_without_a_warning():
+    settings = {
+        "algorithm": {"name": "own_method:lossweighted"},
+        "model": {"loss": "own_model:focal"},
+        "data": {"source": "own_data:federation"},
+    }
+    own_model = {"model": {"name": "own_model:with_loss", "loss": "own_model:focal"}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        written = [validate(raw, "f").as_json() for raw in (settings, settings | own_model)]
+    assert written[0]["model"]["loss"] == written[1]["model"]["loss"] == "own_model:focal"
+    assert written[0]["data"]["source"] == "own_data:federation"
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,20 @@ def test_every_setting_has_a_comment_and_no_line_is_long():
             assert before.startswith("#"), line
 
 
+def test_the_alternatives_are_valid():
+    gone = ("source", "partition", "alpha", "clients", "unseen", "samples", "kind", "multiple")
+    own = ("file", "client_column", "label_column", "encode", "missing", "kind", "metric", "value")
+    lines = [line for line in starter_file().splitlines() if not line.startswith(gone)]
+    for key in own:
+        assert sum(line.startswith(f"# {key} = ") for line in lines) == 1
+        lines = [line.removeprefix("# ") if line.startswith(f"# {key} = ") else line
+                 for line in lines]  # fmt: skip
+    config = validate(tomllib.loads("\n".join(lines)), "starter")
+    assert unused(config) == []
+    assert (config.data.source, config.data.partition) == ("table", "by-owner")
+    assert (config.requirement.kind, config.requirement.value) == ("metric", 0.8)
+
+
 def test_what_is_commented_out_is_valid_too():
     text = starter_file()
     tail = text[text.index("# [sweep]") :].replace("# ", "")

@@ -43,6 +43,20 @@ def test_another_state_of_a_file_beside_it_is_other_code(own_code):
     assert one["own_a.py"] != two["own_a.py"]
 
 
+def test_what_is_imported_from_elsewhere_is_part_of_the_code(own_code, tmp_path, monkeypatch):
+    own_code(own_main="import rich, numpy\ndef f():\n    from own_lib.deep import x\n")
+    (tmp_path / "lib/own_lib").mkdir(parents=True)
+    (tmp_path / "lib/own_lib/__init__.py").write_text("")
+    (tmp_path / "lib/own_lib/deep.py").write_text("from own_farther import x\n")
+    (tmp_path / "lib/own_farther.py").write_text("x = 1\n")
+    monkeypatch.syspath_prepend(tmp_path / "lib")
+    code = load("own_main:f").code
+    assert {**code.digests, "rich": ""}.keys() == {
+        "own_main.py", "own_lib/__init__.py", "own_lib/deep.py", "own_farther.py", "rich",
+    }  # fmt: skip
+    assert code.digests["rich"] == version("rich")
+
+
 def test_installed_packages_are_known_by_their_version(own_code):
     own_code()
     assert load("optax.losses:squared_error").code.digests == {"optax": version("optax")}

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from maxfl.core import losses
-from maxfl.runs.plugins.factories import make_algorithm, make_data, make_model
+from maxfl.core.requirement import custom
+from maxfl.runs.plugins.factories import make_algorithm, make_data, make_model, make_rule
 from maxfl.runs.plugins.resolve import resolve
 from maxfl.utils.errors import InputError
 from support.federations import CLASSES, FEATURES
@@ -24,6 +25,7 @@ def test_a_method_is_made_for_all_configurations(own_code):
     [
         ("lossweighted", [{"power": -1}], r"lossweighted failed: ValueError: a negative power \("),
         ("baked", [{"power": 1}, {"power": 2}], "makes other functions for other numbers"),
+        ("idle", [{"power": 1}, {"power": 2}], "own_method:idle ignores `power`, so config"),
         ("nothing", [{}], "returned 3, a int; expected a maxfl.Algorithm"),
     ],
 )
@@ -40,6 +42,28 @@ def test_hparams_that_differ_in_shape_are_refused(own_code):
     )
     with pytest.raises(InputError, match="hparams are not the same numbers each time"):
         make_algorithm("own_ragged:f", [{"n": 1}, {"n": 2}])
+
+
+def test_numbers_that_are_ignored_but_the_same_are_let_be(own_code):
+    own_code(own_method=METHOD)
+    assert make_algorithm("own_method:idle", [{}, {"power": 1}]).name == "fedavg"
+
+
+def test_a_rule_may_import_what_lies_beside_it_and_its_errors_say_where(own_code):
+    own_code(
+        own_rule="def lazy(federation, solo):\n    import own_far\n    return own_far.value\n"
+        "def bad(federation, solo):\n    return 1 / 0\n"
+        "def short(federation):\n    return 1\n",
+        own_far="value = 3\n",
+    )
+    rule = make_rule("own_rule:lazy")
+    assert rule(SMALL, None) == 3
+    assert rule.__qualname__ == "lazy"
+    assert rule is make_rule("own_rule:lazy"), "one program"
+    with pytest.raises(InputError, match=r"own_rule:bad failed: Zero.* \(own_rule.py:5\)"):
+        make_rule("own_rule:bad")(SMALL, None)
+    with pytest.raises(InputError, match=r"own_rule:short takes \(federation\); expected a func"):
+        custom(make_rule("own_rule:short"))
 
 
 def test_a_model_gets_the_sizes_that_it_asks_for(own_code):

@@ -30,13 +30,40 @@ def test_files_called_as_other_modules_do_no_harm(own_code):
         import_module("colorsys", folder)
 
 
-def test_a_folder_of_results_is_no_package_unless_it_is_asked_for(own_code):
+def test_a_plain_folder_is_no_package_unless_it_is_asked_for(own_code):
     folder = own_code()
-    (folder / "own_results").mkdir()
-    (folder / "own_results/inner.py").write_text("one = 1\n")
+    (folder / "own_plain").mkdir()
+    (folder / "own_plain/inner.py").write_text("one = 1\n")
     with importing_from(folder), pytest.raises(ModuleNotFoundError):
-        importlib.import_module("own_results")
-    assert import_module("own_results.inner", folder).one == 1
+        importlib.import_module("own_plain")
+    assert import_module("own_plain.inner", folder).one == 1
+
+
+def test_nothing_is_imported_from_a_run_folder_below(own_code):
+    harm = "raise SystemExit('imported')\n"
+    folder = own_code(own_asks="import own_link\n")
+    runs, package = folder / "own_runs", folder / "own_package"
+    for place in (runs / "got/inner", package / "got"):
+        place.mkdir(parents=True)
+        (place / "evil.py").write_text(harm)
+        (place / "__init__.py").write_text(harm)
+    (package / "__init__.py").write_text("")
+    (runs / "got/evil.py").write_text(harm)
+    (folder / "own_link").symlink_to(runs / "got/inner", target_is_directory=True)
+    for run in (runs / "got", package / "got"):
+        (run / "experiment.json").write_text(json.dumps({"maxfl": "0.2.0"}))
+    for name in ("own_runs.got.evil", "own_runs.got.inner.evil", "own_runs.got.inner",
+                 "own_package.got.evil", "own_link.evil", "own_asks"):  # fmt: skip
+        with pytest.raises(InputError, match=r"lies in the folder of a run .*experiment.json"):
+            import_module(name, folder)
+
+
+def test_a_run_folder_on_the_path_is_refused_too(own_code, monkeypatch):
+    folder = own_code(own_one="raise SystemExit('imported')\n")
+    (folder / "experiment.json").write_text(json.dumps({"maxfl": "0.2.0"}))
+    monkeypatch.syspath_prepend(folder)
+    with importing_from(folder), pytest.raises(InputError, match=r"lies in the folder of a run"):
+        importlib.import_module("own_one")
 
 
 @pytest.mark.parametrize(
@@ -79,7 +106,7 @@ def test_nothing_is_imported_from_a_run_folder(own_code):
     below.mkdir()
     (below / "own_one.py").write_text("raise SystemExit('imported')\n")
     for place in (folder, below):
-        with pytest.raises(InputError, match=r"lies in the folder of a run .*start from the"):
+        with pytest.raises(InputError, match=r"lies in the folder of a run .*copy your code out"):
             import_module("own_one", place)
     with importing_from(folder), pytest.raises(ModuleNotFoundError):  # as what is installed may
         importlib.import_module("own_one")

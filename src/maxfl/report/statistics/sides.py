@@ -47,16 +47,26 @@ class Sides(NamedTuple):
 
 def parse_side(text: str) -> Side:
     """Read DIR, DIR:METHOD, or a pattern of folders as runs/maxfl-*."""
-    path, colon, method = text.rpartition(":")
-    if not colon or Path(text).exists() or not path:
-        path, method = text, ""
-    folder = Path(path)
-    if folder.exists() or not set("*?[") & set(folder.name):
-        return Side(text, (folder,), method)
-    folders = tuple(sorted(found for found in folder.parent.glob(folder.name) if found.is_dir()))
-    if not folders:
+    ends = [len(text), *(n for n in range(len(text) - 1, 0, -1) if text[n] == ":")]
+    # The longest that is there, since a method of one's own has colons too, as may a folder.
+    end = next((end for end in ends if _folders(text[:end])), ends[-1])
+    path, method = text[:end], text[end + 1 :]
+    folders = _folders(path)
+    if not folders and _is_pattern(path):
         raise InputError(f"{path}: there is no folder of that pattern")
-    return Side(text, folders, method)
+    return Side(text, folders or (Path(path),), method)
+
+
+def _folders(path: str) -> tuple[Path, ...]:
+    """Return the folder, or those of a pattern; () if there is none."""
+    folder = Path(path)
+    if folder.exists() or not _is_pattern(path):
+        return (folder,) if folder.exists() else ()
+    return tuple(sorted(found for found in folder.parent.glob(folder.name) if found.is_dir()))
+
+
+def _is_pattern(path: str) -> bool:
+    return bool(set("*?[") & set(Path(path).name))
 
 
 def read_sides(first: Side, second: Side) -> Sides:
@@ -99,7 +109,7 @@ def _choose(source: Source, side: Side) -> list[Configuration]:
     chosen = _named(inside, side.method) if side.method else methods
     if len(chosen) == 1:
         return [c for c in inside if c.method == chosen[0]]
-    where = side.text if not side.method else side.text.rpartition(":")[0]
+    where = side.text.removesuffix(f":{side.method}")
     listed = "; ".join((chosen or methods)[:MOST_LISTED])
     if not chosen:
         raise InputError(

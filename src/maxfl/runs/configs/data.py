@@ -269,10 +269,13 @@ class DataConfig(Section):
                 f"`path` and source = {' or '.join(AT_PATH)} go together: give both or neither; "
                 f'`file` is for source = "arrays" or "table" and `folder` for "disk"'
             )
-        if (self.source in ("arrays", "table")) != (self.file is not None):
+        if self.file is not None and self.source not in ("arrays", "table"):
             raise ValueError(
-                '`file` and source = "arrays" or "table" go together: give both or neither'
+                f'`file` is given, and source = "{self.source}": remove `source`, since the '
+                f"file's suffix says what it is, or remove `file`"
             )
+        if self.file is None and self.source in ("arrays", "table"):
+            raise ValueError(f'source = "{self.source}" needs `file`, where your own data are')
         if self.source == "table":
             self._names_columns()
         if is_own_source(self.source):

@@ -1,6 +1,6 @@
 """The settings of a run: every key with its type, its default and its meaning."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     Field,
@@ -161,3 +161,7 @@ class RunConfig(Section):
     server: ServerConfig = ServerConfig()
     attack: AttackConfig = AttackConfig()
     personalization: PersonalizationConfig = PersonalizationConfig()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all settings as JSON can hold them; own code is no fault."""
+        return self.model_dump(mode="json", warnings=False)

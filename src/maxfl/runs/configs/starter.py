@@ -25,6 +25,26 @@ MOST_USED: dict[str, tuple[str, ...]] = {
 """The settings of each table that most files change."""
 IDLE = {"start_round"}
 """Those that do nothing at the defaults of the others: written down, but commented out."""
+ALTERNATIVES = {
+    "data": """
+# Or a table of your own. If it has a column that says whose each row is, remove source, partition,
+# alpha, clients, unseen and samples above; without client_column, only source.
+# file = "hospitals.csv"
+# client_column = "hospital"
+# label_column = "died"
+# How text becomes numbers (one-hot, ordinal), and what to do about missing values (drop-rows, mean,
+# zero); without these two lines, both are refused.
+# encode = "one-hot"
+# missing = "mean"
+""",
+    "requirement": """
+# Or a value of a metric that the model must reach; then remove kind and multiple above.
+# kind = "metric"
+# metric = "accuracy"
+# value = 0.8
+""",
+}
+"""What may be put in place of a table's defaults, commented out."""
 HEAD = """\
 # A run: maxfl run FILE trains it, and maxfl report FOLDER shows what came out. All values here are
 # the defaults, so any line may go. All settings: docs/configuration.md; all names: maxfl list.
@@ -51,7 +71,7 @@ def _table(name: str) -> str:
     lines = [line for key in MOST_USED[name] for line in _setting(key, fields[key])]
     if name == "model":
         lines[:1] = _comment(f"the model ({', '.join(MODEL_CONFIGS)}); your own as module:function")
-    return "\n".join([f"[{name}]", *lines])
+    return "\n".join([f"[{name}]", *lines]) + ALTERNATIVES.get(name, "").rstrip()
 
 
 def _algorithm() -> str:

@@ -1,7 +1,7 @@
 """All that a file can name: methods, models, losses, data and requirements, with one line each."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -60,6 +60,7 @@ class Listed(NamedTuple):
         origin: Where own code comes from; "" for what is built in.
         error: Why it can't be used; "" if it can.
         text: All that is known of it.
+        filled: Parameters that are no settings but filled in, by what it makes.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Listed(NamedTuple):
     origin: str = ""
     error: str = ""
     text: str = ""
+    filled: Mapping[str, tuple[str, ...]] = {}
 
 
 def catalogue() -> dict[str, list[Listed]]:
@@ -128,11 +130,13 @@ def _sources() -> list[Listed]:
 def _requirements() -> list[Listed]:
     field = RequirementConfig.model_fields["kind"]
     said = dict(part.split(": ", 1) for part in str(field.description).split("; ") if ": " in part)
+    words = RequirementConfig.model_fields["metric"].description or ""
+    metric = (Parameter("metric", None, words),)
     return [
         Listed(
             kind,
             said.get(kind) or one_line(getattr(requirement, kind)),
-            _settings_for(kind, RequirementConfig),
+            _settings_for(kind, RequirementConfig) + (() if kind == "fixed" else metric),
         )
         for kind in get_args(field.annotation)
     ]
@@ -153,7 +157,8 @@ def _of_package(one: Offered, kind: Kind, built_in: set[str]) -> Listed:
     taken = "built in" if one.name in built_in else " and ".join(same) if len(same) > 1 else ""
     refused = f"that name is taken ({taken}); write {one.target}" if taken else ""
     text = inspect.getdoc(own.function) or ""
-    return Listed(one.name, one_line(own.function), known, one.package, refused, text)
+    filled = _filled(own_parameters(own), [kind] if kind in FILLED else ())
+    return Listed(one.name, one_line(own.function), known, one.package, refused, text, filled)
 
 
 def look_up(name: str) -> list[Listed]:
@@ -167,4 +172,14 @@ def _own(own: Own) -> Listed:
     text = inspect.getdoc(own.function) or "It has no docstring."
     file = inspect.getsourcefile(inspect.unwrap(own.function))
     origin = shown_path(Path(file)) if file else ""
-    return Listed(own.target, one_line(own.function), own_parameters(own), origin, "", text)
+    known = own_parameters(own)
+    filled = _filled(known, FILLED)
+    settable = tuple(p for p in known if not any(p.name in names for names in filled.values()))
+    return Listed(own.target, one_line(own.function), settable, origin, "", text, filled)
+
+
+def _filled(known: Parameters, kinds: Collection[Kind]) -> dict[str, tuple[str, ...]]:
+    """Return the parameters that are filled in, by what the function would have to make."""
+    words = {"model": "a model", "data": "data"}
+    found = {words[k]: tuple(p.name for p in known if p.name in FILLED[k]) for k in kinds}
+    return {makes: names for makes, names in found.items() if names}

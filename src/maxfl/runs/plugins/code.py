@@ -4,7 +4,9 @@ import ast
 import importlib.metadata
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -16,6 +18,8 @@ CODE_FROM = "code_from"
 INSTALLED = {"site-packages", "dist-packages"}
 VERSIONED = {*sys.stdlib_module_names, "maxfl"}
 """Modules whose files are known by the versions of Python and of this package."""
+BELOW = {"jax", "jaxlib", "numpy", "optax"}
+"""Packages that this one is built on: what own code imports of them is not noted."""
 
 
 class Code(NamedTuple):
@@ -50,9 +54,9 @@ def merge(codes: Iterable[Code]) -> Code:
 
 
 def code_of_module(module: ModuleType) -> Code:
-    """Return the code of a module: its file and those beside it that it imports.
+    """Return the code of a module: its file and those that it imports, wherever they lie.
 
-    What is installed is known by its version.
+    What is installed, also of what it imports, is known by its version.
     """
     name = module.__name__
     top = name.partition(".")[0]
@@ -60,13 +64,54 @@ def code_of_module(module: ModuleType) -> Code:
     if top in VERSIONED or root is None:
         return NO_CODE
     if is_installed(root):
-        packages = importlib.metadata.packages_distributions().get(top, [])
-        versions = {package: importlib.metadata.version(package) for package in packages}
+        versions = _versions(top)
         if versions:
             return Code(versions, {top: root})
-    files = source_files(name, root)
-    digests = {path.relative_to(root).as_posix(): digest(path.read_bytes()) for path in files}
-    return Code(digests, {top: root})
+    return Code(_digests(name, root), {top: root})
+
+
+def _digests(module: str, root: Path) -> dict[str, str]:
+    """Return digests of the files that a module runs, and versions of what it imports."""
+    found: dict[str, str] = {}
+    seen = {module}
+    waiting = [(module, root)]
+    while waiting:
+        name, folder = waiting.pop()
+        files = source_files(name, folder)
+        found |= {f.relative_to(folder).as_posix(): digest(f.read_bytes()) for f in files}
+        for other in {n for file in files for n in _imported(file, folder)} - seen:
+            seen.add(other)
+            top = other.partition(".")[0]
+            place = None if top in VERSIONED | BELOW else _found(top)
+            if place is None or place == folder:
+                continue
+            if is_installed(place):
+                found |= _versions(top)
+            else:
+                waiting.append((other, place))
+    return found
+
+
+def _found(top: str) -> Path | None:
+    """Return the folder in which a module of the first level lies, without importing it."""
+    if top in sys.modules:
+        return _root(sys.modules[top])
+    spec = PathFinder.find_spec(top)
+    if spec is None:
+        return None
+    if spec.submodule_search_locations:
+        return Path(next(iter(spec.submodule_search_locations))).resolve().parent
+    return Path(spec.origin).resolve().parent if spec.has_location and spec.origin else None
+
+
+def _versions(top: str) -> dict[str, str]:
+    """Return the versions of the packages that have a module of the first level."""
+    return {package: importlib.metadata.version(package) for package in _packages().get(top, [])}
+
+
+@lru_cache
+def _packages() -> Mapping[str, list[str]]:
+    return importlib.metadata.packages_distributions()
 
 
 def is_installed(path: Path) -> bool:

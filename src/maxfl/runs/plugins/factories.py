@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, wraps
 from typing import Any
 
 import jax
@@ -13,11 +13,12 @@ from maxfl.core.checks.samples import are_classes, checked_samples
 from maxfl.core.federation import Federation
 from maxfl.core.losses import Loss, NextToken
 from maxfl.core.model import Model
+from maxfl.core.requirement import RequirementRule, Solo
 from maxfl.data.dataset import Dataset, numbered
 from maxfl.models.fitting import count_outputs, default_loss
 from maxfl.runs.plugins.entry_points import Kind, load_named
 from maxfl.runs.plugins.parameters import hashable, own_parameters
-from maxfl.runs.plugins.resolve import Own, call
+from maxfl.runs.plugins.resolve import Own, call, load
 from maxfl.utils.errors import InputError, shorten
 
 FROM_DATA = ("inputs", "shape", "classes", "loss", "federation")
@@ -36,7 +37,8 @@ def make_algorithm(name: str, given: Sequence[Mapping[str, Any]]) -> Algorithm:
     """
     own = load_named(name, "algorithm")
     defaults = {parameter.name: parameter.default for parameter in own_parameters(own)}
-    made = [call(own, **{**defaults, **hparams}) for hparams in given]
+    numbers = [{**defaults, **hparams} for hparams in given]
+    made = [call(own, **hparams) for hparams in numbers]
     for algorithm in made:
         if not isinstance(algorithm, Algorithm):
             raise _wrong(own, algorithm, "a maxfl.Algorithm, as maxfl.fedavg()._replace(...)")
@@ -46,6 +48,12 @@ def make_algorithm(name: str, given: Sequence[Mapping[str, Any]]) -> Algorithm:
                 f"put its numbers into `hparams`, and functions outside of the factory"
             )
     hparams = [algorithm.hparams for algorithm in made]
+    differing = [key for key in defaults if len({each[key] for each in numbers}) > 1]
+    if differing and _are_same(hparams):
+        raise InputError(
+            f"{name} ignores {' and '.join(f'`{key}`' for key in differing)}, so configurations "
+            f"would be the same: put it into `hparams`, from where the method's functions take it"
+        )
     try:
         stacked = jax.tree.map(lambda *numbers: np.stack(numbers), *hparams)
     except (TypeError, ValueError) as error:
@@ -54,6 +62,26 @@ def make_algorithm(name: str, given: Sequence[Mapping[str, Any]]) -> Algorithm:
         ) from None
     first: Algorithm = made[0]
     return first._replace(hparams=stacked)
+
+
+def _are_same(hparams: Sequence[Any]) -> bool:
+    """Return whether several configurations have the same numbers."""
+    first, *others = ([np.asarray(n).tolist() for n in jax.tree.leaves(h)] for h in hparams)
+    return all(other == first for other in others)
+
+
+def make_rule(target: str) -> RequirementRule:
+    """Make the rule of a requirement, whose errors say where they arose."""
+    return _rule(load(target))
+
+
+@lru_cache(maxsize=16)
+def _rule(own: Own) -> RequirementRule:
+    @wraps(own.function)
+    def rule(federation: Federation, solo: Solo) -> Any:
+        return call(own, federation, solo)
+
+    return rule
 
 
 def make_model(

@@ -19,23 +19,33 @@ PACKAGE = Path(__file__).parents[2]
 
 
 class _FolderFinder(MetaPathFinder):
-    """Finds modules in one folder, before those that are installed.
+    """Finds modules in one folder, before those that are installed, and refuses those of runs.
 
     Not those with names of the standard library or of this package, so that a file ``json.py`` or
     ``maxfl.py`` there does no harm; and a folder without ``__init__.py``, such as one of results,
-    only if it is what was asked for.
+    only if it is what was asked for. Without a folder it only refuses.
     """
 
-    def __init__(self, folder: Path, wanted: str) -> None:
-        self._folder, self._wanted = str(folder), wanted
+    def __init__(self, folder: Path | None, wanted: str) -> None:
+        self._folder, self._wanted = folder, wanted
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, _target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Find a module that lies in no package."""
-        if path is not None or fullname in sys.stdlib_module_names or fullname == PACKAGE.name:
+        """Find a module that lies in no package; look at where others lie, and leave them."""
+        top = fullname.partition(".")[0]
+        if top in sys.stdlib_module_names or top == PACKAGE.name:
             return None
-        found = PathFinder.find_spec(fullname, [self._folder])
+        here = None if path is not None else self._here(fullname)
+        found = here or PathFinder.find_spec(fullname, path)
+        if found is not None:
+            _refuse_run(found)
+        return here
+
+    def _here(self, fullname: str) -> ModuleSpec | None:
+        if self._folder is None:
+            return None
+        found = PathFinder.find_spec(fullname, [str(self._folder)])
         is_plain_folder = found is not None and found.loader is None
         return None if is_plain_folder and fullname != self._wanted else found
 
@@ -43,10 +53,7 @@ class _FolderFinder(MetaPathFinder):
 @contextmanager
 def importing_from(folder: Path, wanted: str = "") -> Iterator[None]:
     """Look into a folder first for all that is imported meanwhile, unless it is that of a run."""
-    if _run_above(folder) is not None:
-        yield
-        return
-    finder = _FolderFinder(folder, wanted)
+    finder = _FolderFinder(folder if _run_above(folder) is None else None, wanted)
     importlib.invalidate_caches()
     sys.meta_path.insert(0, finder)
     try:
@@ -95,16 +102,24 @@ def _refuse_clash(top: str, folder: Path) -> None:
     loaded = getattr(sys.modules.get(top), "__file__", None)
     if loaded is not None and Path(loaded).resolve() != Path(here.origin).resolve():
         raise InputError(f"{place} has the name of another module, {loaded}: rename it")
-    if (run := _run_above(folder)) is not None:
-        raise InputError(
-            f"{place} lies in the folder of a run ({run / EXPERIMENT}), and nothing is imported "
-            f"from there: start from the folder of your code"
-        )
+    _refuse_run(here)
 
 
-def _run_above(folder: Path) -> Path | None:
-    """Return the run folder that a folder is, or lies in."""
-    for place in (folder, *folder.parents):
+def _refuse_run(found: ModuleSpec) -> None:
+    """Refuse a module that lies in a run folder, or below one: others may have written it."""
+    places = [found.origin] if found.has_location and found.origin else []
+    for place in map(Path, [*places, *(found.submodule_search_locations or ())]):
+        run = None if is_installed(place) else _run_above(place.absolute(), place.resolve())
+        if run is not None:
+            raise InputError(
+                f"{shown_path(place)} lies in the folder of a run ({run / EXPERIMENT}), and "
+                f"nothing is imported from there: copy your code out of it, and start from there"
+            )
+
+
+def _run_above(*paths: Path) -> Path | None:
+    """Return the run folder that one of some paths is, or lies in."""
+    for place in dict.fromkeys(above for path in paths for above in (path, *path.parents)):
         try:
             written = json.loads((place / EXPERIMENT).read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError):

@@ -90,11 +90,11 @@ def _attribute(module: ModuleType, name: str) -> Any:
     return found
 
 
-def call(own: Own, **arguments: Any) -> Any:
+def call(own: Own, *values: Any, **arguments: Any) -> Any:
     """Call own code, which may import what lies beside it; its errors say where they arose."""
     try:
         with importing_from(Path.cwd()):
-            return own.function(**arguments)
+            return own.function(*values, **arguments)
     except InputError:
         raise
     except Exception as error:

@@ -46,7 +46,9 @@ def require_code(folder: Path) -> None:
     for name, place in noted.items() if isinstance(noted, dict) else ():
         if str(name).isidentifier() and not is_there(str(name), Path.cwd()):
             was = (folder / str(place)).resolve()
+            # A run folder that was moved or copied does not know where its code stayed.
+            start = str(was) if is_there(str(name), was) else f"the folder that has {name}"
             raise InputError(
-                f"the run in {folder} was made with the module {name} from {was}, which is neither "
-                f"in the current folder {Path.cwd()} nor installed: resume it from {was}"
+                f"the run in {folder} was made with the module {name}, which is neither in the "
+                f"current folder {Path.cwd()} nor installed: resume it from {start}"
             )
