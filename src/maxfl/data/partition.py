@@ -2,7 +2,10 @@
 
 Each is pure and seeded, and each ends. A split is a list with one array of sample numbers per
 client; no sample is used twice. Labels are classes, as numbers or text, one for each sample: an
-array or whatever makes one. ``rng`` is a seed or a NumPy generator.
+array or whatever makes one. The classes are the values that occur, in sorted order, whatever their
+numbers; with ``classes`` given they are the numbers below it, whether each occurs or not, as runs
+of a configuration have them: a class without samples takes part in what is drawn. ``rng`` is a seed
+or a NumPy generator.
 """
 
 from collections.abc import Sequence
@@ -11,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maxfl.utils.display import counted, one_line, span
 from maxfl.utils.errors import InputError, check_number, shorten
 
 Rows = NDArray[np.int64]
@@ -34,6 +38,14 @@ class Split(NamedTuple):
     names: NDArray[Any] | None = None
     notes: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        """Return a line that says how many clients there are, and how large."""
+        return one_line("Split", lambda: "; ".join((self._sizes(), *self.notes)))
+
+    def _sizes(self) -> str:
+        sizes = span([len(part) for part in self.parts], "{:,}".format)
+        return f"{counted(len(self.parts), 'client')}, {sizes} samples each"
+
 
 class TrainTest(NamedTuple):
     """Sample numbers of each client's training data, and of its held-out data."""
@@ -42,7 +54,15 @@ class TrainTest(NamedTuple):
     test: Parts
 
 
-def dirichlet(y: ArrayLike, clients: int, samples: int, alpha: float, rng: Seed = 0) -> Split:
+def dirichlet(
+    y: ArrayLike,
+    clients: int,
+    samples: int,
+    alpha: float,
+    rng: Seed = 0,
+    *,
+    classes: int | None = None,
+) -> Split:
     """Draw each client's label mix from Dirichlet(α), and ``samples`` samples of that mix.
 
     Hsu, Qi, Brown, "Measuring the Effects of Non-Identical Data Distribution for Federated Visual
@@ -50,7 +70,7 @@ def dirichlet(y: ArrayLike, clients: int, samples: int, alpha: float, rng: Seed 
     are left, in the client's proportions; if it draws none of those, in proportion to what is
     left of them. So later clients of a nearly used-up data set are less skewed than α says.
     """
-    y, rng = _classes(y), _generator(rng)
+    y, rng = _classes(y, classes), _generator(rng)
     check_number("data.alpha", alpha, above=0)
     _check_enough(len(y), clients, samples)
     stock = _by_label(y, rng)
@@ -59,7 +79,13 @@ def dirichlet(y: ArrayLike, clients: int, samples: int, alpha: float, rng: Seed 
 
 
 def dirichlet_unequal(
-    y: ArrayLike, clients: int, alpha: float, smallest: int = 2, rng: Seed = 0
+    y: ArrayLike,
+    clients: int,
+    alpha: float,
+    smallest: int = 2,
+    rng: Seed = 0,
+    *,
+    classes: int | None = None,
 ) -> Split:
     """Give each label's samples to the clients in shares from Dirichlet(α), of unequal sizes.
 
@@ -67,7 +93,7 @@ def dirichlet_unequal(
     samples are used. Others draw again until every client has enough, which need not end; here
     clients below ``smallest`` take what they lack, at random, from those that have more to spare.
     """
-    y, rng = _classes(y), _generator(rng)
+    y, rng = _classes(y, classes), _generator(rng)
     check_number("data.alpha", alpha, above=0)
     _check_enough(len(y), clients, smallest, setting="data.min_samples")
     owner = np.empty(len(y), np.int64)
@@ -79,13 +105,21 @@ def dirichlet_unequal(
     return Split(_grouped(owner, clients), notes=notes)
 
 
-def clusters(y: ArrayLike, clients: int, samples: int, count: int, rng: Seed = 0) -> Split:
+def clusters(
+    y: ArrayLike,
+    clients: int,
+    samples: int,
+    count: int,
+    rng: Seed = 0,
+    *,
+    classes: int | None = None,
+) -> Split:
     """Form ``count`` clusters of labels without overlap; each client has the labels of one.
 
     Clusters take consecutive labels in equal numbers; clients are spread over them evenly and at
     random. Within a cluster clients are alike (paper, section "Experiment Details").
     """
-    y, rng = _classes(y), _generator(rng)
+    y, rng = _classes(y, classes), _generator(rng)
     check_number("data.clusters", count, least=1, whole=True)
     _check_enough(len(y), clients, samples)
     stock = _by_label(y, rng)
@@ -164,11 +198,11 @@ def by_owner(owner: ArrayLike, unseen: int = 0, smallest: int = 2, rng: Seed = 0
 
 
 def train_test_split(
-    split: Split | Sequence[Rows],
+    split: Split | Sequence[ArrayLike],
     train_fraction: float = 0.6,
     rng: Seed = 0,
     *,
-    is_test: NDArray[np.bool_] | None = None,
+    is_test: ArrayLike | None = None,
     overlap: int = 0,
 ) -> TrainTest:
     """Split each client's samples into training and test data, at random.
@@ -182,7 +216,8 @@ def train_test_split(
         overlap: How many samples after another one share something with it; those are split in
             their order, and what would be shared by both sides is left out.
     """
-    parts, names = (split.parts, split.names) if isinstance(split, Split) else (split, None)
+    parts, names = _parts(split), split.names if isinstance(split, Split) else None
+    mask = None if is_test is None else _mask(is_test, parts)
     check_number("data.train_fraction", train_fraction, above=0, below=1)
     rng = _generator(rng)
     train: Parts = []
@@ -190,13 +225,38 @@ def train_test_split(
     for k, part in enumerate(parts):
         client = f"client {k if names is None else names[k]}"
         rows = part if overlap else rng.permutation(part)
-        if is_test is None:
+        if mask is None:
             sides = cut(rows, train_fraction, overlap, client)
         else:
-            sides = _as_given(rows, is_test, client)
+            sides = _as_given(rows, mask, client)
         train.append(sides[0])
         test.append(sides[1])
     return TrainTest(train, test)
+
+
+def _parts(split: Split | Sequence[ArrayLike]) -> Parts:
+    """Return the sample numbers of each client, or say that these are none."""
+    if isinstance(split, Split):
+        return split.parts
+    parts = [np.asarray(part) for part in split] if isinstance(split, Sequence) else []
+    if not parts or any(part.ndim != 1 or part.dtype.kind not in "iu" for part in parts):
+        raise InputError(
+            f"split = {shorten(split)}: expected a split of maxfl.partition, or a list with the "
+            f"sample numbers of each client"
+        )
+    return parts
+
+
+def _mask(is_test: ArrayLike, parts: Parts) -> NDArray[np.bool_]:
+    """Return which samples are for testing, or say that it does not tell of each."""
+    mask = np.asarray(is_test)
+    last = max((int(part.max()) for part in parts if part.size), default=-1)
+    if mask.dtype != bool or mask.ndim != 1 or last >= len(mask):
+        raise InputError(
+            f"is_test is {mask.dtype}{list(mask.shape)}, but the split has sample {last}: expected "
+            f"True or False for each sample of the data"
+        )
+    return mask
 
 
 def cut(
@@ -254,17 +314,22 @@ def _check_enough(total: int, clients: int, samples: int, setting: str = "data.s
         )
 
 
-def _classes(y: ArrayLike) -> Labels:
-    """Return classes as numbers from 0; those that are, stay as they are."""
+def _classes(y: ArrayLike, classes: int | None = None) -> Labels:
+    """Return classes as numbers from 0; where it is known how many there are, as they are."""
     labels = _one_each(y, "label")
     if labels.dtype.kind == "f":
         raise InputError(
             "labels are floats, and only classes can be skewed: give whole numbers or text, or "
             "choose iid, which takes any labels"
         )
-    if labels.dtype.kind in "iu" and labels.size and labels.min() >= 0:
-        return labels
-    return np.unique(labels, return_inverse=True)[1]
+    if classes is None:
+        return np.unique(labels, return_inverse=True)[1]
+    if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= classes:
+        raise InputError(
+            f"labels are {labels.dtype} from {labels.min()} to {labels.max()}, but classes = "
+            f"{classes}: expected whole numbers from 0 below it, or leave classes out"
+        )
+    return labels
 
 
 def _one_each(values: ArrayLike, what: str) -> NDArray[Any]:

@@ -227,13 +227,17 @@ def _split(data: DataConfig, dataset: Dataset, rng: np.random.Generator) -> Spli
             f'data.partition = "{data.partition}" skews classes, but {dataset.title} has none, one '
             f"integer per sample: choose iid or by-owner"
         )
+    # Classes beyond the last that occurs take no part in what is drawn.
+    classes = None if dataset.classes is None else int(y.max()) + 1
     match data.partition:
         case "dirichlet":
-            return partition.dirichlet(y, clients, data.samples, data.alpha, rng)
+            return partition.dirichlet(y, clients, data.samples, data.alpha, rng, classes=classes)
         case "dirichlet-unequal":
-            return partition.dirichlet_unequal(y, clients, data.alpha, data.min_samples, rng)
+            return partition.dirichlet_unequal(
+                y, clients, data.alpha, data.min_samples, rng, classes=classes
+            )
         case "clusters":
-            return partition.clusters(y, clients, data.samples, data.clusters, rng)
+            return partition.clusters(y, clients, data.samples, data.clusters, rng, classes=classes)
         case "shards":
             return partition.shards(y, clients, data.samples, data.shards, rng)
         case "iid":
