@@ -75,6 +75,10 @@ def test_hugging_faces_classes_keep_their_numbers_and_names():
     assert found.missing.tolist() == [False, False, False, True]
     with pytest.raises(InputError, match="the number 3, but only 3 classes have names"):
         labels([3], metadata=metadata)
+    with pytest.raises(
+        InputError, match=r"has the classes 'cat', 'dog', 'eel', no numbers .*leave"
+    ):
+        labels([2, 0], "regression", metadata)
 
 
 def test_several_columns_are_several_numbers():

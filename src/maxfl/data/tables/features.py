@@ -1,4 +1,9 @@
-"""Columns of features: numbers, yes and no, categories and lists, side by side in float32."""
+"""Columns of features: numbers, yes and no, categories and lists, side by side in float32.
+
+Of all rows, test rows and those of unseen clients too: a value that only they have is a category as
+any other, with a weight that is never trained. That it exists, and with ordinal codes what stands
+before it, is all that becomes known of it.
+"""
 
 from collections.abc import Callable
 from functools import partial

@@ -55,6 +55,11 @@ def read_labels(table: Table, options: TableOptions) -> Labels:
         return _several(table, options.label, options.task)
     column, where = table.column(options.label), f"{table.where}: label column '{options.label}'"
     if names := class_names(table.schema, options.label):
+        if options.task == "regression":
+            raise InputError(
+                f"{where} has the classes {listed(names, 3)}, no numbers (a ClassLabel of Hugging "
+                f'Face): leave task = "regression" out, or cast the column to numbers'
+            )
         return _named(column, names, where)
     if _task(column, options.task, where) == "classification":
         return _classes(column, options.task, where)
