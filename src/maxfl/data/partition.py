@@ -71,7 +71,7 @@ def dirichlet(
     left of them. So later clients of a nearly used-up data set are less skewed than α says.
     """
     y, rng = _classes(y, classes), _generator(rng)
-    check_number("data.alpha", alpha, above=0)
+    check_number("alpha", alpha, above=0)
     _check_enough(len(y), clients, samples)
     stock = _by_label(y, rng)
     mixes = rng.dirichlet(np.full(len(stock), alpha), size=clients)
@@ -82,7 +82,7 @@ def dirichlet_unequal(
     y: ArrayLike,
     clients: int,
     alpha: float,
-    smallest: int = 2,
+    min_samples: int = 2,
     rng: Seed = 0,
     *,
     classes: int | None = None,
@@ -91,17 +91,18 @@ def dirichlet_unequal(
 
     Yurochkin et al., "Bayesian Nonparametric Federated Learning of Neural Networks", 2019. All
     samples are used. Others draw again until every client has enough, which need not end; here
-    clients below ``smallest`` take what they lack, at random, from those that have more to spare.
+    clients below ``min_samples`` take what they lack, at random, from those that have more to
+    spare.
     """
     y, rng = _classes(y, classes), _generator(rng)
-    check_number("data.alpha", alpha, above=0)
-    _check_enough(len(y), clients, smallest, setting="data.min_samples")
+    check_number("alpha", alpha, above=0)
+    _check_enough(len(y), clients, min_samples, setting="min_samples")
     owner = np.empty(len(y), np.int64)
     for rows in _by_label(y, rng):
         shares = rng.dirichlet(np.full(clients, alpha))
         owner[rows] = np.repeat(np.arange(clients), rng.multinomial(len(rows), shares))
-    moved = _even_out(owner, clients, smallest, rng)
-    notes = (f"{moved} samples were moved to clients below {smallest}",) if moved else ()
+    moved = _even_out(owner, clients, min_samples, rng)
+    notes = (f"{moved} samples were moved to clients below {min_samples}",) if moved else ()
     return Split(_grouped(owner, clients), notes=notes)
 
 
@@ -120,13 +121,13 @@ def clusters(
     random. Within a cluster clients are alike (paper, section "Experiment Details").
     """
     y, rng = _classes(y, classes), _generator(rng)
-    check_number("data.clusters", count, least=1, whole=True)
+    check_number("count", count, least=1, whole=True)
     _check_enough(len(y), clients, samples)
     stock = _by_label(y, rng)
     if len(stock) % count:
         raise InputError(
-            f"data.clusters = {count} does not divide the {len(stock)} labels evenly: choose one "
-            f"of {_divisors(len(stock))}"
+            f"{count} clusters do not divide the {len(stock)} labels evenly: choose one of "
+            f"{_divisors(len(stock))}"
         )
     member = rng.permutation(np.arange(clients) % count)
     cluster_of_label = np.arange(len(stock)) // (len(stock) // count)
@@ -137,7 +138,7 @@ def clusters(
             raise InputError(
                 f"{size} clients of cluster {cluster} with {samples} samples each need "
                 f"{size * samples} samples of labels {labels[0]} to {labels[-1]}, but there are "
-                f"{available}: lower data.samples or the number of clients"
+                f"{available}: lower samples or the number of clients"
             )
     mixes = (cluster_of_label == member[:, None]) * (count / len(stock))
     return _deal(stock, mixes, samples, rng)
@@ -150,12 +151,12 @@ def shards(y: ArrayLike, clients: int, samples: int, count: int, rng: Seed = 0) 
     2017, with ``samples`` samples per client.
     """
     y, rng = _classes(y), _generator(rng)
-    check_number("data.shards", count, least=1, whole=True)
+    check_number("count", count, least=1, whole=True)
     _check_enough(len(y), clients, samples)
     if samples % count:
         raise InputError(
-            f"data.samples = {samples} can't be cut into data.shards = {count} shards: choose one "
-            f"of {_divisors(samples)}, or other data.samples"
+            f"samples = {samples} can't be cut into {count} shards: choose one of "
+            f"{_divisors(samples)}, or other samples"
         )
     chosen = rng.permutation(len(y))[: clients * samples]
     by_label = chosen[np.argsort(y[chosen], kind="stable")].reshape(clients * count, -1)
@@ -170,8 +171,8 @@ def iid(y: ArrayLike, clients: int, samples: int, rng: Seed = 0) -> Split:
     return Split(list(rng.permutation(len(y))[: clients * samples].reshape(clients, samples)))
 
 
-def by_owner(owner: ArrayLike, unseen: int = 0, smallest: int = 2, rng: Seed = 0) -> Split:
-    """Make every owner of at least ``smallest`` samples a client with all of them.
+def by_owner(owner: ArrayLike, unseen: int = 0, min_samples: int = 2, rng: Seed = 0) -> Split:
+    """Make every owner of at least ``min_samples`` samples a client with all of them.
 
     Owners, numbers or text, keep the order in which they first appear, but for the ``unseen`` ones,
     drawn at random, which come last.
@@ -179,21 +180,21 @@ def by_owner(owner: ArrayLike, unseen: int = 0, smallest: int = 2, rng: Seed = 0
     owner, rng = _one_each(owner, "owner"), _generator(rng)
     names, first, number = np.unique(owner, return_index=True, return_inverse=True)
     parts = _grouped(number, len(names))
-    enough = np.flatnonzero(np.bincount(number) >= smallest)
+    enough = np.flatnonzero(np.bincount(number) >= min_samples)
     if len(enough) == 0:
         raise InputError(
-            f"none of {len(names)} clients has {smallest} samples, the largest has "
-            f"{np.bincount(number).max()}: lower data.min_samples, or name clients otherwise"
+            f"none of {len(names)} clients has {min_samples} samples, the largest has "
+            f"{np.bincount(number).max()}: lower min_samples, or name clients otherwise"
         )
     if unseen >= len(enough):
         raise InputError(
-            f"data.unseen = {unseen}, but there are {len(enough)} clients with at least "
-            f"{smallest} samples: lower data.unseen or data.min_samples, at least one must be seen"
+            f"unseen = {unseen}, but there are {len(enough)} clients with at least "
+            f"{min_samples} samples: lower unseen or min_samples, at least one must be seen"
         )
     is_unseen = rng.permutation(len(enough)) < unseen
     order = enough[np.lexsort((first[enough], is_unseen))]
     left_out = len(names) - len(enough)
-    notes = (f"{left_out} clients with fewer than {smallest} samples are left out",)
+    notes = (f"{left_out} clients with fewer than {min_samples} samples are left out",)
     return Split([parts[i] for i in order], names[order], notes if left_out else ())
 
 
@@ -218,7 +219,7 @@ def train_test_split(
     """
     parts, names = _parts(split), split.names if isinstance(split, Split) else None
     mask = None if is_test is None else _mask(is_test, parts)
-    check_number("data.train_fraction", train_fraction, above=0, below=1)
+    check_number("train_fraction", train_fraction, above=0, below=1)
     rng = _generator(rng)
     train: Parts = []
     test: Parts = []
@@ -271,7 +272,7 @@ def cut(
         many = "two" if overlap == 0 else f"{needed}, of which {overlap} overlap with others,"
         raise InputError(
             f"{client} has {count} {kind}sample(s) where {many} are needed, to hold one out: "
-            f"raise data.samples, or data.min_samples where clients differ in size"
+            f"raise samples, or min_samples where clients differ in size"
         )
     size = min(max(round(fraction * (count - overlap)), 1), count - overlap - 1)
     return rows[:size], rows[size + overlap :]
@@ -303,14 +304,14 @@ def generator(seed: int) -> np.random.Generator:
     return np.random.default_rng([seed, PARTITION_STREAM])
 
 
-def _check_enough(total: int, clients: int, samples: int, setting: str = "data.samples") -> None:
-    check_number("data.clients", clients, least=1, whole=True)
+def _check_enough(total: int, clients: int, samples: int, setting: str = "samples") -> None:
+    check_number("clients", clients, least=1, whole=True)
     check_number(setting, samples, least=2, whole=True)
     if clients * samples > total:
         raise InputError(
             f"{clients} clients (seen and unseen) with {samples} samples each need "
-            f"{clients * samples} samples, but the data set has {total}: lower data.clients, "
-            f"data.unseen or {setting}"
+            f"{clients * samples} samples, but the data set has {total}: lower clients, unseen "
+            f"or {setting}"
         )
 
 
