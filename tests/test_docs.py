@@ -254,6 +254,8 @@ def test_the_times_of_tables_are_those_of_the_benchmark():
     rows = [[case["case"], *(f"{case[key]:.1f}" for key in columns)] for case in measured["cases"]]
     assert rows_of("docs/data.md", "| a million rows × 50") == rows
     assert measured["rows"] == 1_000_000
+    assert max(case["seconds"] for case in measured["cases"]) <= 5
+    assert max(case["memory_of_table"] for case in measured["cases"]) <= 3.1
 
 
 def test_the_three_clients_are_those_of_the_numbers():

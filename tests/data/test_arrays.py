@@ -89,7 +89,7 @@ def test_samples_and_a_split_become_a_federation():
         (partition.Split([np.array([0, 60])]), {}, "split of other samples than the 60 samples"),
         (partition.Split([]), {}, "split of other samples"),
         (OWNER, {"is_test": Y}, r"is_test is int64\[60\]; expected True or False for each of"),
-        (OWNER, {"unseen": 3}, "data.unseen = 3, but there are 3 clients"),
+        (OWNER, {"unseen": 3}, "^unseen = 3, but there are 3 clients"),
         (OWNER, {"min_samples": 1}, "min_samples = 1: expected one whole number at least 2"),
         (OWNER, {"seed": -1}, "seed = -1"),
     ],

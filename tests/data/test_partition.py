@@ -148,12 +148,12 @@ def test_every_partition_is_fast_and_ends_at_the_smallest_alpha():
     ("make", "words"),
     [
         (lambda: partition.dirichlet(LABELS, 31, 10, 0.5, rng()), "need 310 samples, but .* 300"),
-        (lambda: partition.dirichlet(LABELS, 3, 10, 0.0, rng()), "data.alpha = 0"),
+        (lambda: partition.dirichlet(LABELS, 3, 10, 0.0, rng()), "^alpha = 0"),
         (lambda: partition.clusters(LABELS, 4, 10, 4, rng()), "evenly: choose one of 1, 2, 3, 6"),
         (lambda: partition.clusters(LABELS[:280], 3, 90, 3, rng()), "labels 4 to 5, but .* 80"),
-        (lambda: partition.iid(LABELS, 3, 1, rng()), "data.samples = 1"),
-        (lambda: partition.shards(LABELS, 3, 10, 3, rng()), "shards = 3 .* one of 1, 2, 5, 10"),
-        (lambda: partition.dirichlet_unequal(LABELS, 151, 1.0, 2, rng()), "302.* data.min_samples"),
+        (lambda: partition.iid(LABELS, 3, 1, rng()), "^samples = 1"),
+        (lambda: partition.shards(LABELS, 3, 10, 3, rng()), "3 shards.* one of 1, 2, 5, 10"),
+        (lambda: partition.dirichlet_unequal(LABELS, 151, 1.0, 2, rng()), "302.* or min_samples"),
     ],
 )  # fmt: skip
 def test_what_can_not_be_split_is_refused(make, words):
@@ -194,11 +194,25 @@ def test_labels_that_can_not_be_skewed(labels, words):
             split(labels)
 
 
+def test_classes_are_the_labels_that_occur_unless_their_number_is_given():
+    wanted = np.stack(partition.dirichlet(LABELS, 5, 20, 0.5, 3).parts)
+    for labels in (LABELS + 1, LABELS.astype(np.int64) * 10**9):
+        np.testing.assert_array_equal(partition.dirichlet(labels, 5, 20, 0.5, 3).parts, wanted)
+    assert len(partition.clusters(LABELS + 1, 9, 20, 3).parts) == 9
+    # A run's classes are those below the largest that occurs, and each is drawn.
+    kept = partition.dirichlet(LABELS + 1, 5, 20, 0.5, 3, classes=7).parts
+    assert not np.array_equal(kept, wanted)
+    with pytest.raises(maxfl.InputError, match="do not divide the 7 labels"):
+        partition.clusters(LABELS + 1, 9, 20, 3, classes=7)
+    with pytest.raises(maxfl.InputError, match="labels are int32 from 0 to 5, but classes = 5"):
+        partition.dirichlet_unequal(LABELS, 5, 0.5, classes=5)
+
+
 def test_owners_with_too_few_samples_are_counted():
     with pytest.raises(
         maxfl.InputError, match="none of 2 clients has 5 samples, the largest has 3"
     ):
-        partition.by_owner([1, 1, 1, 2], smallest=5)
+        partition.by_owner([1, 1, 1, 2], min_samples=5)
 
 
 @pytest.mark.parametrize("seed", [None, -1, True, "0", 1.5])
@@ -223,3 +237,25 @@ def test_samples_are_split_into_training_and_test_data():
         partition.train_test_split(split, is_test=np.zeros(300, bool))
     with pytest.raises(maxfl.InputError, match="train_fraction = 1: expected"):
         partition.train_test_split(split, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("split", "is_test", "words"),
+    [
+        (5, None, "split = 5: expected a split of maxfl.partition, or a list with the sample"),
+        ([1, 2], None, r"split = \[1, 2\]: expected a split"),
+        ([[0.5, 1.5]], None, "expected a split of maxfl.partition"),
+        ([[0, 1]], [True], r"is_test is bool\[1\], but the split has sample 1: expected True or"),
+        ([[0, 1]], [0, 1], r"is_test is int64\[2\], but the split has sample 1"),
+    ],
+)
+def test_what_is_no_split_is_refused(split, is_test, words):
+    with pytest.raises(maxfl.InputError, match=words):
+        partition.train_test_split(split, is_test=is_test)
+
+
+def test_a_split_shows_itself_in_a_line():
+    split = partition.by_owner(["a"] * 3 + ["b"] * 5 + ["c"])
+    note = "1 clients with fewer than 2 samples are left out"
+    assert repr(split) == f"Split(2 clients, 3 to 5 samples each; {note})"
+    assert repr(partition.iid(LABELS, 1, 2)) == "Split(1 client, 2 samples each)"

@@ -55,6 +55,11 @@ def test_bad_settings_are_refused(options, words):
         simulation(**options)
 
 
+def test_a_table_in_the_place_of_a_federation_is_told():
+    with pytest.raises(maxfl.InputError, match=r"the dict .* Federation: .*from_dataframe\(frame"):
+        maxfl.Simulation({"age": [1, 2]}, maxfl.mlp(2, (3,), 2), maxfl.fedavg(), maxfl.Training(1))
+
+
 def test_a_model_that_starts_with_nan_is_refused():
     model = maxfl.Model(lambda _: jnp.full(2, jnp.nan), lambda w, x, _=None: x * w)
     with pytest.raises(maxfl.InputError, match="parameters that are NaN"):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from maxfl.core.federation_files import open_federation
+from maxfl.data import partition
 from maxfl.data.registry import fashion_mnist_files
 from maxfl.runs.build import build_federation
 from maxfl.runs.build_data import prepare_federation, write_prepared
@@ -26,6 +27,18 @@ def test_own_arrays_from_a_file(tmp_path):
     assert fed.seen == 2
     sizes = dict(zip(fed.names.tolist(), fed.train_sizes + fed.test_sizes, strict=True))
     assert sizes == {"eve": 10, "bob": 20, "ann": 30}
+
+
+def test_a_class_without_samples_takes_part_in_what_is_drawn(tmp_path):
+    path, y = tmp_path / "mine.npz", np.arange(60) % 3 + 1
+    np.savez(path, x=np.arange(60.0)[:, None], y=y)
+    settings = {"source": "arrays", "file": path, "clients": 3, "unseen": 0}
+    fed = prepare_federation(DataConfig(**settings, alpha=0.5, samples=10), 0)
+    wanted = partition.dirichlet(y, 3, 10, 0.5, partition.generator(0), classes=4).parts
+    found = np.append(fed.train.x[: fed.train.offsets[1]], fed.test.x[: fed.test.offsets[1]])
+    assert sorted(found) == sorted(wanted[0])
+    with pytest.raises(InputError, match=r"^in .data., 3 clients .*: lower clients, unseen or sam"):
+        prepare_federation(DataConfig(**settings, samples=30), 0)
 
 
 @pytest.mark.usefixtures("own_cache")

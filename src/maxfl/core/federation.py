@@ -235,7 +235,8 @@ class Federation(NamedTuple):
             split: The column that says train or test; by default rows are split at random.
             task: Whether labels are classes or numbers, where their type does not tell.
             encode: How text and categories become numbers: a 0 or 1 for each value, or its number
-                in sorted order. By default they are refused.
+                in sorted order; the values are those of all rows, test rows and unseen clients
+                included. By default they are refused.
             missing: What becomes of rows with missing values: they are left out, or features are
                 filled with their mean over the training rows of seen clients, or with 0. By default
                 they are refused.

@@ -101,7 +101,7 @@ def train_test_split(
     """
     parts, names, notes = split
     check_number("data.flipped_fraction", flipped_fraction, least=0, most=1)
-    check_number("data.unseen", unseen, least=0, below=len(parts), whole=True)
+    check_number("unseen", unseen, least=0, below=len(parts), whole=True)
     if flipped_fraction > 0 and dataset.classes is None:
         raise InputError(
             f"data.flipped_fraction = {flipped_fraction}: {dataset.title} has no classes to flip, "

@@ -2,7 +2,10 @@
 
 Each is pure and seeded, and each ends. A split is a list with one array of sample numbers per
 client; no sample is used twice. Labels are classes, as numbers or text, one for each sample: an
-array or whatever makes one. ``rng`` is a seed or a NumPy generator.
+array or whatever makes one. The classes are the values that occur, in sorted order, whatever their
+numbers; with ``classes`` given they are the numbers below it, whether each occurs or not, as runs
+of a configuration have them: a class without samples takes part in what is drawn. ``rng`` is a seed
+or a NumPy generator.
 """
 
 from collections.abc import Sequence
@@ -11,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maxfl.utils.display import counted, one_line, span
 from maxfl.utils.errors import InputError, check_number, shorten
 
 Rows = NDArray[np.int64]
@@ -34,6 +38,14 @@ class Split(NamedTuple):
     names: NDArray[Any] | None = None
     notes: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        """Return a line that says how many clients there are, and how large."""
+        return one_line("Split", lambda: "; ".join((self._sizes(), *self.notes)))
+
+    def _sizes(self) -> str:
+        sizes = span([len(part) for part in self.parts], "{:,}".format)
+        return f"{counted(len(self.parts), 'client')}, {sizes} samples each"
+
 
 class TrainTest(NamedTuple):
     """Sample numbers of each client's training data, and of its held-out data."""
@@ -42,7 +54,15 @@ class TrainTest(NamedTuple):
     test: Parts
 
 
-def dirichlet(y: ArrayLike, clients: int, samples: int, alpha: float, rng: Seed = 0) -> Split:
+def dirichlet(
+    y: ArrayLike,
+    clients: int,
+    samples: int,
+    alpha: float,
+    rng: Seed = 0,
+    *,
+    classes: int | None = None,
+) -> Split:
     """Draw each client's label mix from Dirichlet(α), and ``samples`` samples of that mix.
 
     Hsu, Qi, Brown, "Measuring the Effects of Non-Identical Data Distribution for Federated Visual
@@ -50,8 +70,8 @@ def dirichlet(y: ArrayLike, clients: int, samples: int, alpha: float, rng: Seed 
     are left, in the client's proportions; if it draws none of those, in proportion to what is
     left of them. So later clients of a nearly used-up data set are less skewed than α says.
     """
-    y, rng = _classes(y), _generator(rng)
-    check_number("data.alpha", alpha, above=0)
+    y, rng = _classes(y, classes), _generator(rng)
+    check_number("alpha", alpha, above=0)
     _check_enough(len(y), clients, samples)
     stock = _by_label(y, rng)
     mixes = rng.dirichlet(np.full(len(stock), alpha), size=clients)
@@ -59,40 +79,55 @@ def dirichlet(y: ArrayLike, clients: int, samples: int, alpha: float, rng: Seed 
 
 
 def dirichlet_unequal(
-    y: ArrayLike, clients: int, alpha: float, smallest: int = 2, rng: Seed = 0
+    y: ArrayLike,
+    clients: int,
+    alpha: float,
+    min_samples: int = 2,
+    rng: Seed = 0,
+    *,
+    classes: int | None = None,
 ) -> Split:
     """Give each label's samples to the clients in shares from Dirichlet(α), of unequal sizes.
 
     Yurochkin et al., "Bayesian Nonparametric Federated Learning of Neural Networks", 2019. All
     samples are used. Others draw again until every client has enough, which need not end; here
-    clients below ``smallest`` take what they lack, at random, from those that have more to spare.
+    clients below ``min_samples`` take what they lack, at random, from those that have more to
+    spare.
     """
-    y, rng = _classes(y), _generator(rng)
-    check_number("data.alpha", alpha, above=0)
-    _check_enough(len(y), clients, smallest, setting="data.min_samples")
+    y, rng = _classes(y, classes), _generator(rng)
+    check_number("alpha", alpha, above=0)
+    _check_enough(len(y), clients, min_samples, setting="min_samples")
     owner = np.empty(len(y), np.int64)
     for rows in _by_label(y, rng):
         shares = rng.dirichlet(np.full(clients, alpha))
         owner[rows] = np.repeat(np.arange(clients), rng.multinomial(len(rows), shares))
-    moved = _even_out(owner, clients, smallest, rng)
-    notes = (f"{moved} samples were moved to clients below {smallest}",) if moved else ()
+    moved = _even_out(owner, clients, min_samples, rng)
+    notes = (f"{moved} samples were moved to clients below {min_samples}",) if moved else ()
     return Split(_grouped(owner, clients), notes=notes)
 
 
-def clusters(y: ArrayLike, clients: int, samples: int, count: int, rng: Seed = 0) -> Split:
+def clusters(
+    y: ArrayLike,
+    clients: int,
+    samples: int,
+    count: int,
+    rng: Seed = 0,
+    *,
+    classes: int | None = None,
+) -> Split:
     """Form ``count`` clusters of labels without overlap; each client has the labels of one.
 
     Clusters take consecutive labels in equal numbers; clients are spread over them evenly and at
     random. Within a cluster clients are alike (paper, section "Experiment Details").
     """
-    y, rng = _classes(y), _generator(rng)
-    check_number("data.clusters", count, least=1, whole=True)
+    y, rng = _classes(y, classes), _generator(rng)
+    check_number("count", count, least=1, whole=True)
     _check_enough(len(y), clients, samples)
     stock = _by_label(y, rng)
     if len(stock) % count:
         raise InputError(
-            f"data.clusters = {count} does not divide the {len(stock)} labels evenly: choose one "
-            f"of {_divisors(len(stock))}"
+            f"{count} clusters do not divide the {len(stock)} labels evenly: choose one of "
+            f"{_divisors(len(stock))}"
         )
     member = rng.permutation(np.arange(clients) % count)
     cluster_of_label = np.arange(len(stock)) // (len(stock) // count)
@@ -103,7 +138,7 @@ def clusters(y: ArrayLike, clients: int, samples: int, count: int, rng: Seed = 0
             raise InputError(
                 f"{size} clients of cluster {cluster} with {samples} samples each need "
                 f"{size * samples} samples of labels {labels[0]} to {labels[-1]}, but there are "
-                f"{available}: lower data.samples or the number of clients"
+                f"{available}: lower samples or the number of clients"
             )
     mixes = (cluster_of_label == member[:, None]) * (count / len(stock))
     return _deal(stock, mixes, samples, rng)
@@ -116,12 +151,12 @@ def shards(y: ArrayLike, clients: int, samples: int, count: int, rng: Seed = 0) 
     2017, with ``samples`` samples per client.
     """
     y, rng = _classes(y), _generator(rng)
-    check_number("data.shards", count, least=1, whole=True)
+    check_number("count", count, least=1, whole=True)
     _check_enough(len(y), clients, samples)
     if samples % count:
         raise InputError(
-            f"data.samples = {samples} can't be cut into data.shards = {count} shards: choose one "
-            f"of {_divisors(samples)}, or other data.samples"
+            f"samples = {samples} can't be cut into {count} shards: choose one of "
+            f"{_divisors(samples)}, or other samples"
         )
     chosen = rng.permutation(len(y))[: clients * samples]
     by_label = chosen[np.argsort(y[chosen], kind="stable")].reshape(clients * count, -1)
@@ -136,8 +171,8 @@ def iid(y: ArrayLike, clients: int, samples: int, rng: Seed = 0) -> Split:
     return Split(list(rng.permutation(len(y))[: clients * samples].reshape(clients, samples)))
 
 
-def by_owner(owner: ArrayLike, unseen: int = 0, smallest: int = 2, rng: Seed = 0) -> Split:
-    """Make every owner of at least ``smallest`` samples a client with all of them.
+def by_owner(owner: ArrayLike, unseen: int = 0, min_samples: int = 2, rng: Seed = 0) -> Split:
+    """Make every owner of at least ``min_samples`` samples a client with all of them.
 
     Owners, numbers or text, keep the order in which they first appear, but for the ``unseen`` ones,
     drawn at random, which come last.
@@ -145,30 +180,30 @@ def by_owner(owner: ArrayLike, unseen: int = 0, smallest: int = 2, rng: Seed = 0
     owner, rng = _one_each(owner, "owner"), _generator(rng)
     names, first, number = np.unique(owner, return_index=True, return_inverse=True)
     parts = _grouped(number, len(names))
-    enough = np.flatnonzero(np.bincount(number) >= smallest)
+    enough = np.flatnonzero(np.bincount(number) >= min_samples)
     if len(enough) == 0:
         raise InputError(
-            f"none of {len(names)} clients has {smallest} samples, the largest has "
-            f"{np.bincount(number).max()}: lower data.min_samples, or name clients otherwise"
+            f"none of {len(names)} clients has {min_samples} samples, the largest has "
+            f"{np.bincount(number).max()}: lower min_samples, or name clients otherwise"
         )
     if unseen >= len(enough):
         raise InputError(
-            f"data.unseen = {unseen}, but there are {len(enough)} clients with at least "
-            f"{smallest} samples: lower data.unseen or data.min_samples, at least one must be seen"
+            f"unseen = {unseen}, but there are {len(enough)} clients with at least "
+            f"{min_samples} samples: lower unseen or min_samples, at least one must be seen"
         )
     is_unseen = rng.permutation(len(enough)) < unseen
     order = enough[np.lexsort((first[enough], is_unseen))]
     left_out = len(names) - len(enough)
-    notes = (f"{left_out} clients with fewer than {smallest} samples are left out",)
+    notes = (f"{left_out} clients with fewer than {min_samples} samples are left out",)
     return Split([parts[i] for i in order], names[order], notes if left_out else ())
 
 
 def train_test_split(
-    split: Split | Sequence[Rows],
+    split: Split | Sequence[ArrayLike],
     train_fraction: float = 0.6,
     rng: Seed = 0,
     *,
-    is_test: NDArray[np.bool_] | None = None,
+    is_test: ArrayLike | None = None,
     overlap: int = 0,
 ) -> TrainTest:
     """Split each client's samples into training and test data, at random.
@@ -182,21 +217,47 @@ def train_test_split(
         overlap: How many samples after another one share something with it; those are split in
             their order, and what would be shared by both sides is left out.
     """
-    parts, names = (split.parts, split.names) if isinstance(split, Split) else (split, None)
-    check_number("data.train_fraction", train_fraction, above=0, below=1)
+    parts, names = _parts(split), split.names if isinstance(split, Split) else None
+    mask = None if is_test is None else _mask(is_test, parts)
+    check_number("train_fraction", train_fraction, above=0, below=1)
     rng = _generator(rng)
     train: Parts = []
     test: Parts = []
     for k, part in enumerate(parts):
         client = f"client {k if names is None else names[k]}"
         rows = part if overlap else rng.permutation(part)
-        if is_test is None:
+        if mask is None:
             sides = cut(rows, train_fraction, overlap, client)
         else:
-            sides = _as_given(rows, is_test, client)
+            sides = _as_given(rows, mask, client)
         train.append(sides[0])
         test.append(sides[1])
     return TrainTest(train, test)
+
+
+def _parts(split: Split | Sequence[ArrayLike]) -> Parts:
+    """Return the sample numbers of each client, or say that these are none."""
+    if isinstance(split, Split):
+        return split.parts
+    parts = [np.asarray(part) for part in split] if isinstance(split, Sequence) else []
+    if not parts or any(part.ndim != 1 or part.dtype.kind not in "iu" for part in parts):
+        raise InputError(
+            f"split = {shorten(split)}: expected a split of maxfl.partition, or a list with the "
+            f"sample numbers of each client"
+        )
+    return parts
+
+
+def _mask(is_test: ArrayLike, parts: Parts) -> NDArray[np.bool_]:
+    """Return which samples are for testing, or say that it does not tell of each."""
+    mask = np.asarray(is_test)
+    last = max((int(part.max()) for part in parts if part.size), default=-1)
+    if mask.dtype != bool or mask.ndim != 1 or last >= len(mask):
+        raise InputError(
+            f"is_test is {mask.dtype}{list(mask.shape)}, but the split has sample {last}: expected "
+            f"True or False for each sample of the data"
+        )
+    return mask
 
 
 def cut(
@@ -211,7 +272,7 @@ def cut(
         many = "two" if overlap == 0 else f"{needed}, of which {overlap} overlap with others,"
         raise InputError(
             f"{client} has {count} {kind}sample(s) where {many} are needed, to hold one out: "
-            f"raise data.samples, or data.min_samples where clients differ in size"
+            f"raise samples, or min_samples where clients differ in size"
         )
     size = min(max(round(fraction * (count - overlap)), 1), count - overlap - 1)
     return rows[:size], rows[size + overlap :]
@@ -243,28 +304,33 @@ def generator(seed: int) -> np.random.Generator:
     return np.random.default_rng([seed, PARTITION_STREAM])
 
 
-def _check_enough(total: int, clients: int, samples: int, setting: str = "data.samples") -> None:
-    check_number("data.clients", clients, least=1, whole=True)
+def _check_enough(total: int, clients: int, samples: int, setting: str = "samples") -> None:
+    check_number("clients", clients, least=1, whole=True)
     check_number(setting, samples, least=2, whole=True)
     if clients * samples > total:
         raise InputError(
             f"{clients} clients (seen and unseen) with {samples} samples each need "
-            f"{clients * samples} samples, but the data set has {total}: lower data.clients, "
-            f"data.unseen or {setting}"
+            f"{clients * samples} samples, but the data set has {total}: lower clients, unseen "
+            f"or {setting}"
         )
 
 
-def _classes(y: ArrayLike) -> Labels:
-    """Return classes as numbers from 0; those that are, stay as they are."""
+def _classes(y: ArrayLike, classes: int | None = None) -> Labels:
+    """Return classes as numbers from 0; where it is known how many there are, as they are."""
     labels = _one_each(y, "label")
     if labels.dtype.kind == "f":
         raise InputError(
             "labels are floats, and only classes can be skewed: give whole numbers or text, or "
             "choose iid, which takes any labels"
         )
-    if labels.dtype.kind in "iu" and labels.size and labels.min() >= 0:
-        return labels
-    return np.unique(labels, return_inverse=True)[1]
+    if classes is None:
+        return np.unique(labels, return_inverse=True)[1]
+    if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= classes:
+        raise InputError(
+            f"labels are {labels.dtype} from {labels.min()} to {labels.max()}, but classes = "
+            f"{classes}: expected whole numbers from 0 below it, or leave classes out"
+        )
+    return labels
 
 
 def _one_each(values: ArrayLike, what: str) -> NDArray[Any]:

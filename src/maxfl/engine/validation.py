@@ -21,7 +21,11 @@ from maxfl.engine.experiment import Experiment, Training
 from maxfl.utils.errors import InputError, SpeedWarning, check_count, check_number
 
 KINDS = {
-    "federation": (Federation, "maxfl.Federation.from_clients(train, test)"),
+    "federation": (
+        Federation,
+        "maxfl.Federation.from_clients(train, test), of a table "
+        "maxfl.Federation.from_dataframe(frame, client=..., label=...),",
+    ),
     "model": (Model, "maxfl.mlp((64, 30))"),
     "algorithm": (Algorithm, "maxfl.maxfl()"),
     "training": (Training, "maxfl.Training(rounds=50)"),
@@ -54,7 +58,7 @@ def _check_kinds(experiment: Experiment) -> None:
     for name, (kind, example) in KINDS.items():
         value = getattr(experiment, name)
         if not isinstance(value, kind):
-            what = f"the {type(value).__name__} {value!r:.60}"
+            what = f"the {type(value).__name__} {' '.join(repr(value)[:60].split())}"
             raise InputError(
                 f"{what} stands for the {kind.__name__}: expected {example} or the like"
             )

@@ -221,28 +221,40 @@ def _published(
 
 
 def _split(data: DataConfig, dataset: Dataset, rng: np.random.Generator) -> Split:
-    y, clients = dataset.y, data.clients + data.unseen
     if dataset.classes is None and data.partition not in ("iid", "by-owner"):
         raise InputError(
             f'data.partition = "{data.partition}" skews classes, but {dataset.title} has none, one '
             f"integer per sample: choose iid or by-owner"
         )
+    if dataset.owner is None and data.partition == "by-owner":
+        where = f"data.file = {data.file}, an array `client`," if data.file else "it"
+        raise InputError(
+            f"{dataset.title} does not say whose each sample is: give {where} or choose another "
+            f"data.partition"
+        )
+    try:
+        return _drawn(data, dataset, rng)
+    except InputError as error:  # whose words are those of Python's arguments
+        raise InputError(f"in [data], {error}") from error
+
+
+def _drawn(data: DataConfig, dataset: Dataset, rng: np.random.Generator) -> Split:
+    """Split samples by the partitioner that is named."""
+    y, clients = dataset.y, data.clients + data.unseen
+    # Classes beyond the last that occurs take no part in what is drawn.
+    classes = None if dataset.classes is None else int(y.max()) + 1
     match data.partition:
         case "dirichlet":
-            return partition.dirichlet(y, clients, data.samples, data.alpha, rng)
+            return partition.dirichlet(y, clients, data.samples, data.alpha, rng, classes=classes)
         case "dirichlet-unequal":
-            return partition.dirichlet_unequal(y, clients, data.alpha, data.min_samples, rng)
+            return partition.dirichlet_unequal(
+                y, clients, data.alpha, data.min_samples, rng, classes=classes
+            )
         case "clusters":
-            return partition.clusters(y, clients, data.samples, data.clusters, rng)
+            return partition.clusters(y, clients, data.samples, data.clusters, rng, classes=classes)
         case "shards":
             return partition.shards(y, clients, data.samples, data.shards, rng)
         case "iid":
             return partition.iid(y, clients, data.samples, rng)
         case "by-owner":
-            if dataset.owner is None:
-                where = f"data.file = {data.file}, an array `client`," if data.file else "it"
-                raise InputError(
-                    f"{dataset.title} does not say whose each sample is: give {where} or choose "
-                    f"another data.partition"
-                )
             return split_by_owner(dataset, data.unseen, data.min_samples, rng)

@@ -57,11 +57,32 @@ def test_why_a_column_of_numbers_is_text_is_said():
     with pytest.raises(InputError, match="'age': numbers, but for 'unknown' in row 3"):
         features({"age": ["1", "2", "unknown", "4.5e3"]})
     with pytest.raises(InputError, match="'age': '1,5', a decimal comma where a point"):
-        features({"age": ["1,5", "1,5"]})
+        features({"age": ["1,5", "2"]})
+
+
+@pytest.mark.parametrize("encode", ["one-hot", "ordinal"])
+def test_numbers_in_text_are_not_encoded(encode):
+    with pytest.raises(InputError, match="'age' holds numbers with a decimal comma, as '1,5'"):
+        features({"age": ["1,5", "2", None]}, encode=encode)
+    ages = [str(k) for k in range(30)] * 2
+    with pytest.raises(InputError, match="'age' holds numbers, but for 'n/a' in row 61: correct"):
+        features({"age": [*ages, "n/a"]}, encode=encode)
+    stages = features({"stage": ["1", "2", "2", "3+", "1", "2"]}, encode=encode)
+    assert len(stages.x) == 6
+
+
+@pytest.mark.parametrize("encode", ["one-hot", "ordinal"])
+def test_names_of_rows_are_not_encoded(encode):
+    names = [f"p{k}" for k in range(600)]
+    with pytest.raises(InputError, match=r"'id' has 600 different values in 600 rows.*identifier"):
+        features({"id": names}, encode=encode)
+    with pytest.raises(InputError, match=r"looks like an identifier; leave it out of the features"):
+        features({"id": [*names[1:], None, "p1"]}, encode=encode)
+    assert len(features({"ward": names * 2}, encode=encode).x) == 1200
 
 
 def test_one_hot_has_a_limit():
-    columns = {"zip": [f"{k:04d}" for k in range(1001)]}
+    columns = {"zip": [f"{k:04d}" for k in range(1001)] * 2}
     with pytest.raises(InputError, match="column 'zip' has 1,001 different values, as '0000'"):
         features(columns, encode="one-hot")
     assert features(columns, encode="ordinal").x[-1] == 1000
@@ -78,6 +99,30 @@ def test_missing_values_are_nan_and_counted():
     assert zero.x[1].tolist() == [0, 0, 0, 0, 0]
     with pytest.raises(InputError, match="of ordinal codes 0 is 'x'"):
         features({"d": ["x", None]}, encode="ordinal", missing="zero")
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.float64(), pa.uint64(), pa.decimal128(19, 0)])
+def test_large_whole_numbers_stay_apart(kind):
+    seconds = [1_700_000_000 + k for k in (5, 0, 3, 7)]
+    found = features({"at": pa.array([*seconds, None], pa.int64()).cast(kind)}, missing="mean")
+    assert found.x[:4, 0].tolist() == [5, 0, 3, 7]
+    assert np.isnan(found.x[4, 0])
+    (note,) = found.notes
+    assert "column 'at' has whole numbers from 1,700,000,000 to 1,700,000,007" in note
+    assert note.endswith("1,700,000,000 is subtracted from each")
+
+
+def test_what_float32_rounds_is_said():
+    (note,) = features({"at": [2**24 + 1, 2**26, 0]}).notes
+    assert note.endswith("0 is subtracted from each, and what is left is rounded to 24 bits")
+    found = features({"at": [-(2**63), 2**63 - 1]})
+    assert found.x[:, 0].tolist() == [-(2.0**63), 2.0**63]
+    assert (
+        features(
+            {"at": [2**25, 2**24], "rate": [0.1, 2.0**30 + 0.1], "x": [2.0**30, float("nan")]}
+        ).notes
+        == ()
+    )
 
 
 def test_infinite_numbers_are_refused_by_name():

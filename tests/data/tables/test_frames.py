@@ -1,5 +1,7 @@
 """A frame and the same table as a file are the same federation, bit for bit."""
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -83,7 +85,7 @@ def test_columns_may_be_several():
 def test_few_rows_are_left_out_or_refused():
     small = pa.concat_tables([TABLE, TABLE.slice(0, 1).set_column(0, "hospital", [["one"]])])
     assert "1 clients with fewer than 2 samples are left out" in from_frame(small).metadata.notes
-    with pytest.raises(InputError, match=r"data.unseen = 4, but there are 4 clients"):
+    with pytest.raises(InputError, match=r"^unseen = 4, but there are 4 clients"):
         from_frame(unseen=4)
 
 
@@ -92,7 +94,10 @@ def test_few_rows_are_left_out_or_refused():
     [
         ({"frame": 3}, "can't be read as a table of columns"),
         ({"frame": {"a": [1, 2], "b": [1]}}, "can't be read as a table"),
-        ({"frame": TABLE.slice(0, 0)}, "the frame has no rows"),
+        ({"frame": TABLE.slice(0, 0)}, "the frame has no rows, .*: give one with rows"),
+        ({"frame": pa.table({})}, "the frame is empty: give one with rows and columns"),
+        ({"frame": "t.csv"}, r"frame = 't.csv' names a file: .*pandas.read_csv\('t.csv'\)"),
+        ({"frame": Path("t.csv")}, r"names a file: .*pandas.read_csv\('t.csv'\), or .*data.file"),
         ({"client": "hospitl"}, "no column 'hospitl', .*Did you mean 'hospital'"),
         ({"features": "age"}, "features = 'age': expected a list of names of columns"),
         ({"drop": [1]}, r"drop = \[1\]: expected a list of names"),
@@ -115,6 +120,8 @@ def test_frames_of_other_libraries(library):
     if library == "pandas":
         frame = TABLE.to_pandas().set_index(np.arange(ROWS)[::-1])
         frame["ward"] = frame["ward"].astype("category")
+        with pytest.raises(InputError, match=r"'hospital' is the index .*frame.reset_index\(\)"):
+            from_frame(frame.set_index("hospital"))
     elif library == "polars":
         import polars
 
@@ -125,7 +132,21 @@ def test_frames_of_other_libraries(library):
         import datasets
 
         frame = datasets.Dataset(TABLE)
+        with pytest.raises(InputError, match=r"splits 'train', 'test': .* as frame\['train'\]"):
+            from_frame(datasets.DatasetDict(train=frame, test=frame))
     assert from_frame(frame).digest() == from_frame().digest()
+
+
+@pytest.mark.extras
+def test_pandas_needs_the_types_of_the_file(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    numbered = TABLE.set_column(0, "hospital", [[f"{k % 4:03d}" for k in range(ROWS)]])
+    csv.write_csv(numbered, tmp_path / "t.csv", csv.WriteOptions(quoting_style="none"))
+    wanted = prepare_federation(DataConfig(file=tmp_path / "t.csv", **CONFIG), 0)
+    assert sorted(wanted.metadata.names) == ["000", "001", "002", "003"]
+    text = pandas.read_csv(tmp_path / "t.csv", dtype={"hospital": str})
+    assert from_frame(text).digest() == wanted.digest()
+    assert "1" in from_frame(pandas.read_csv(tmp_path / "t.csv")).metadata.names
 
 
 @pytest.mark.extras

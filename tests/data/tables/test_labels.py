@@ -75,6 +75,10 @@ def test_hugging_faces_classes_keep_their_numbers_and_names():
     assert found.missing.tolist() == [False, False, False, True]
     with pytest.raises(InputError, match="the number 3, but only 3 classes have names"):
         labels([3], metadata=metadata)
+    with pytest.raises(
+        InputError, match=r"has the classes 'cat', 'dog', 'eel', no numbers .*leave"
+    ):
+        labels([2, 0], "regression", metadata)
 
 
 def test_several_columns_are_several_numbers():
@@ -89,6 +93,21 @@ def test_several_columns_are_several_numbers():
         read_labels(source, TableOptions(("a", "d")))
     with pytest.raises(InputError, match='but task = "classification" takes one column'):
         read_labels(source, TableOptions(("a", "b"), task="classification"))
+
+
+def test_large_whole_numbers_stay_apart_or_are_refused():
+    seconds = np.arange(1_700_000_000, 1_700_000_040)
+    source = from_arrow(pa.table({"a": seconds, "b": seconds[::-1]}), "t", "the frame")
+    several = read_labels(source, TableOptions(("a", "b")))
+    assert several.y.tolist() == np.stack([seconds, seconds[::-1]], 1).tolist()
+    with pytest.raises(InputError, match="label column 'a' has whole numbers from 1,700,000,000"):
+        read_labels(source, TableOptions(("a", "b"), task="regression"))
+    with pytest.raises(InputError, match=r"which float32 can't tell apart: subtract the smallest"):
+        labels(seconds, "regression")
+    milli = from_arrow(pa.table({"a": [1, None], "b": [2**40, 1]}), "t", "the frame")
+    with pytest.raises(InputError, match="column 'b' has whole numbers beyond 32 bits: subtract"):
+        read_labels(milli, TableOptions(("a", "b")))
+    assert read_labels(milli, TableOptions(("a", "a"))).missing.tolist() == [False, True]
 
 
 def test_dates_are_no_labels():

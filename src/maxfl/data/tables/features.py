@@ -1,4 +1,9 @@
-"""Columns of features: numbers, yes and no, categories and lists, side by side in float32."""
+"""Columns of features: numbers, yes and no, categories and lists, side by side in float32.
+
+Of all rows, test rows and those of unseen clients too: a value that only they have is a category as
+any other, with a weight that is never trained. That it exists, and with ordinal codes what stands
+before it, is all that becomes known of it.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -12,9 +17,11 @@ from pyarrow import types
 
 from maxfl.data.tables.categories import MISSING, Categories, categories, is_text
 from maxfl.data.tables.numbers import (
+    EXACT,
     always_increases,
     is_list,
     is_number,
+    large_numbers,
     lists_of,
     numbers_of,
 )
@@ -25,9 +32,16 @@ from maxfl.utils.errors import InputError
 MANY_CATEGORIES = 1000
 """More than this are not encoded one-hot: each is a number in every row."""
 DROP = "leave them out of the features (drop_columns; in Python, drop)"
+DROP_IT = "leave it out of the features (drop_columns; in Python, drop)"
 NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
-COMMA = r"^\s*[-+]?\d+,\d+\s*$"
+COMMA = r"^\s*[-+]?\d+(,\d+)?\s*$"
 """Numbers in text, with a point or, as some countries write them, a comma."""
+FEW_NUMBERS = 20
+"""So few different numbers may be categories, as the stages 1, 2 and 3+ of a disease."""
+IDENTIFIERS = 0.9
+"""Text with more different values than this share of the rows names rows."""
+FEW_ROWS = 20
+"""Of so few rows nothing is said by how many values differ."""
 
 
 class Features(NamedTuple):
@@ -127,17 +141,40 @@ def _check_text(table: Table, names: list[str], options: TableOptions) -> None:
 
 
 def _example(column: pa.ChunkedArray, name: str) -> str:
-    """Show values of a text column; where most are numbers, the first that is none."""
-    number, names = categories(column)
-    values = pa.array(names, pa.string())
-    if pc.all(pc.match_substring_regex(values, COMMA)).as_py():
-        return f"'{name}': {listed(names, 1)}, a decimal comma where a point is expected"
-    is_odd = ~pc.match_substring_regex(values, NUMBER).to_numpy(zero_copy_only=False).astype(bool)
+    """Show values of a text column; where they are numbers, why it is text."""
+    found = categories(column)
+    comma, odd = _decimal_comma(found), _odd_number(found)
+    if comma:
+        return f"'{name}': '{comma}', a decimal comma where a point is expected"
+    return f"'{name}': {odd or listed(found.names, 3)}"
+
+
+def _decimal_comma(found: Categories) -> str:
+    """Return a number with a decimal comma, where all values are numbers; else nothing."""
+    if not _matches(found.names, COMMA).all():
+        return ""
+    return next((value for value in found.names if "," in value), "")
+
+
+def _odd_number(found: Categories, least: float = 0) -> str:
+    """Say which value of a column is no number, where most rows have one; else nothing.
+
+    Args:
+        found: Its values.
+        least: Of how many different numbers more are needed.
+    """
+    number, names = found
+    is_odd = ~_matches(names, NUMBER)
     odd_rows = np.flatnonzero(np.append(is_odd, False)[number])
-    if 0 < len(odd_rows) < len(number) / 2:
-        first = odd_rows[0]
-        return f"'{name}': numbers, but for '{names[number[first]]}' in row {first + 1}"
-    return f"'{name}': {listed(names, 3)}"
+    if not 0 < len(odd_rows) < len(number) / 2 or (~is_odd).sum() <= least:
+        return ""
+    first = odd_rows[0]
+    return f"numbers, but for '{names[number[first]]}' in row {first + 1}"
+
+
+def _matches(values: list[str], pattern: str) -> NDArray[np.bool_]:
+    matches = pc.match_substring_regex(pa.array(values, pa.string()), pattern)
+    return matches.to_numpy(zero_copy_only=False).astype(bool)
 
 
 def _plan(table: Table, name: str, options: TableOptions) -> Plan:
@@ -151,14 +188,52 @@ def _plan(table: Table, name: str, options: TableOptions) -> Plan:
         return Plan(
             name, [f"{name}[{i}]" for i in range(lists.shape[1])], False, partial(_copy, lists)
         )
-    note = ""
-    if types.is_integer(kind) and always_increases(table.column(name)):
-        note = f"column '{name}' grows from row to row, as identifiers do: if it is one, drop it"
-    write = partial(_write_numbers, table, name, where, zero)
-    return Plan(name, [name], not types.is_boolean(kind), write, note)
+    return _plan_numbers(table, name, where, zero)
+
+
+def _plan_numbers(table: Table, name: str, where: str, zero: bool) -> Plan:
+    """Say what looks like an identifier; take from large whole numbers the smallest of them."""
+    column = table.column(name)
+    notes = []
+    if always_increases(column):
+        notes.append(
+            f"column '{name}' grows from row to row, as identifiers do: if it is one, drop it"
+        )
+    subtract = None
+    if large := large_numbers(column):
+        low, high = large
+        subtract = low if high - low < 2**63 else 0  # what 64 bits hold
+        rounded = ", and what is left is rounded to 24 bits" if high - low > EXACT else ""
+        notes.append(
+            f"column '{name}' has whole numbers from {low:,} to {high:,}, of which float32 would "
+            f"round some: {subtract:,} is subtracted from each{rounded}"
+        )
+    write = partial(_write_numbers, table, name, where, zero, subtract)
+    return Plan(name, [name], not types.is_boolean(column.type), write, "; ".join(notes))
+
+
+def _check_categories(found: Categories, where: str) -> None:
+    """Refuse text that is to be encoded, but holds numbers or names of single rows."""
+    rows, different = int((found.number != MISSING).sum()), len(found.names)
+    if comma := _decimal_comma(found):
+        raise InputError(
+            f"{where} holds numbers with a decimal comma, as '{comma}', which are not encoded: "
+            f'write a point (pandas: read_csv(..., decimal=",")), or {DROP_IT}'
+        )
+    if odd := _odd_number(found, min(FEW_NUMBERS, rows / 2)):
+        raise InputError(
+            f"{where} holds {odd}: correct such values, or leave them empty, so that it is read as "
+            f"numbers, or {DROP_IT}"
+        )
+    if rows > FEW_ROWS and different > IDENTIFIERS * rows:
+        raise InputError(
+            f"{where} has {different:,} different values in {rows:,} rows, as "
+            f"{listed(found.names, 3)}: it looks like an identifier; {DROP_IT}"
+        )
 
 
 def _plan_text(found: Categories, name: str, options: TableOptions, where: str) -> Plan:
+    _check_categories(found, where)
     values = found.names
     shown = ", ".join(values[:20]) + (f" and {len(values) - 20} more" if len(values) > 20 else "")
     if options.encode == "one-hot":
@@ -185,9 +260,9 @@ def _copy(lists: NDArray[Any], out: NDArray[np.float32]) -> int:
 
 
 def _write_numbers(
-    table: Table, name: str, where: str, zero: bool, out: NDArray[np.float32]
+    table: Table, name: str, where: str, zero: bool, subtract: int | None, out: NDArray[np.float32]
 ) -> int:
-    numbers = numbers_of(table.column(name), where)
+    numbers = numbers_of(table.column(name), where, subtract)
     is_missing = np.isnan(numbers)
     count = int(is_missing.sum())
     out[:, 0] = np.where(is_missing, np.float32(0), numbers) if zero and count else numbers

@@ -1,8 +1,9 @@
 """From training rows to what all rows are filled in and scaled with.
 
 Means and deviations are those of the training rows of seen clients: a test row, or a client that is
-unseen, has no part in them, and so leaks nothing into the model. In a real federation the server
-would know them from two sums of each client.
+unseen, has no part in them. In a real federation the server would know them from two sums of each
+client. The list of a text column's values is not of these rows, but of the whole table:
+``features``.
 """
 
 from collections.abc import Iterator

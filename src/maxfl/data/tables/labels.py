@@ -1,6 +1,6 @@
 """The column to be predicted: classes, numbers, or several numbers."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +9,13 @@ from numpy.typing import NDArray
 from pyarrow import types
 
 from maxfl.data.tables.categories import MISSING, categories, is_text
-from maxfl.data.tables.numbers import first_fraction, is_number, numbers_of
+from maxfl.data.tables.numbers import (
+    first_fraction,
+    is_number,
+    large_numbers,
+    numbers_of,
+    whole_of,
+)
 from maxfl.data.tables.roles import TableOptions, Task
 from maxfl.data.tables.table import Table, class_names, listed
 from maxfl.utils.errors import InputError
@@ -49,11 +55,26 @@ def read_labels(table: Table, options: TableOptions) -> Labels:
         return _several(table, options.label, options.task)
     column, where = table.column(options.label), f"{table.where}: label column '{options.label}'"
     if names := class_names(table.schema, options.label):
+        if options.task == "regression":
+            raise InputError(
+                f"{where} has the classes {listed(names, 3)}, no numbers (a ClassLabel of Hugging "
+                f'Face): leave task = "regression" out, or cast the column to numbers'
+            )
         return _named(column, names, where)
     if _task(column, options.task, where) == "classification":
         return _classes(column, options.task, where)
-    y = numbers_of(column, where)
+    y = _to_predict(column, where)
     return Labels(y, (), np.isnan(y))
+
+
+def _to_predict(column: pa.ChunkedArray, where: str) -> NDArray[np.float32]:
+    """Return numbers to be predicted; whole ones that float32 would round are refused."""
+    if large := large_numbers(column):
+        raise InputError(
+            f"{where} has whole numbers from {large.low:,} to {large.high:,}, which float32 can't "
+            f"tell apart: subtract the smallest, or divide them, as seconds into days"
+        )
+    return numbers_of(column, where)
 
 
 def _task(column: pa.ChunkedArray, task: Task | None, where: str) -> Task:
@@ -127,8 +148,15 @@ def _several(table: Table, names: tuple[str, ...], task: Task | None) -> Labels:
         raise InputError(
             f"{table.where}: of several label columns each is a number, or yes and no, but {what}"
         )
-    columns = [numbers_of(table.column(n), f"{table.where}: label column '{n}'") for n in names]
-    y = np.stack(columns, 1)
-    missing = np.logical_or.reduce(np.isnan(y), axis=1)
     whole = task is None and all(types.is_boolean(k) or types.is_integer(k) for k in kinds)
-    return Labels(np.nan_to_num(y).astype(np.int32) if whole else y, (), missing)
+    read = whole_of if whole else _to_predict
+    columns = [table.column(name) for name in names]
+    y: NDArray[Any] = np.stack(
+        [
+            read(column, f"{table.where}: label column '{name}'")
+            for name, column in zip(names, columns, strict=True)
+        ],
+        axis=1,
+    )
+    is_missing = [column.is_null(nan_is_null=True).to_numpy() for column in columns]
+    return Labels(y, (), np.logical_or.reduce(is_missing))

@@ -1,6 +1,6 @@
 """Columns of numbers, and lists of as many numbers in every row."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +10,9 @@ from pyarrow import types
 
 from maxfl.data.tables.table import listed
 from maxfl.utils.errors import InputError
+
+EXACT = 2**24
+"""Up to here float32 has every whole number; beyond, it leaves out ever more of them."""
 
 
 def is_number(kind: pa.DataType) -> bool:
@@ -22,15 +25,20 @@ def is_number(kind: pa.DataType) -> bool:
     )
 
 
-def numbers_of(column: pa.ChunkedArray, where: str) -> NDArray[np.float32]:
+def numbers_of(
+    column: pa.ChunkedArray, where: str, subtract: int | None = None
+) -> NDArray[np.float32]:
     """Return a column as float32[n], with NaN for missing values.
 
-    What is infinite, or too large for float32, is refused.
+    What is infinite, or too large for float32, is refused. What is to be subtracted is subtracted
+    before the numbers become float32.
     """
     if types.is_decimal(column.type):
         column = column.cast(pa.float64())
     elif types.is_boolean(column.type):
         column = column.cast(pa.uint8())
+    if subtract is not None:
+        column = pc.subtract(column, pa.scalar(subtract, column.type))
     with np.errstate(over="ignore"):
         numbers = column.to_numpy().astype(np.float32, copy=False)
     infinite = np.flatnonzero(np.isinf(numbers))
@@ -40,6 +48,47 @@ def numbers_of(column: pa.ChunkedArray, where: str) -> NDArray[np.float32]:
             f"first in row {infinite[0] + 1}: correct them, or leave the column out"
         )
     return numbers
+
+
+def whole_of(column: pa.ChunkedArray, where: str) -> NDArray[np.int32]:
+    """Return whole numbers, or yes and no, as int32[n], with 0 for missing values."""
+    whole = column.cast(pa.uint8()) if types.is_boolean(column.type) else column
+    try:
+        return whole.fill_null(0).cast(pa.int32()).to_numpy()
+    except pa.ArrowInvalid:
+        raise InputError(
+            f"{where} has whole numbers beyond 32 bits: subtract the smallest, or divide them, as "
+            f"seconds into days"
+        ) from None
+
+
+class LargeNumbers(NamedTuple):
+    """Whole numbers of which float32 would round some: the smallest and the largest."""
+
+    low: int
+    high: int
+
+
+def large_numbers(column: pa.ChunkedArray) -> LargeNumbers | None:
+    """Return the range of whole numbers that float32 would round, as seconds since 1970.
+
+    None where it rounds nothing, and of floats with fractions, whose last digits nobody counts.
+    """
+    kind = column.type
+    if types.is_decimal(kind):
+        column = column.cast(pa.float64())
+    elif not (types.is_integer(kind) or types.is_float64(kind)):
+        return None
+    low, high = pc.min_max(column).as_py().values()
+    if low is None or max(abs(low), abs(high)) <= EXACT or not np.isfinite([low, high]).all():
+        return None
+    numbers = column.drop_null().to_numpy()
+    numbers = numbers[~np.isnan(numbers)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        is_exact = np.array_equal(numbers.astype(np.float32).astype(numbers.dtype), numbers)
+    if is_exact or (types.is_floating(column.type) and first_fraction(column) is not None):
+        return None
+    return LargeNumbers(int(low), int(high))
 
 
 def first_fraction(column: pa.ChunkedArray) -> float | None:

@@ -56,9 +56,9 @@ def checked(table: Table) -> Table:
         )
     if table.rows == 0:
         raise InputError(
-            f"{table.where} has no rows, only the columns {listed(names)}: write it again"
+            f"{table.where} has no rows, only the columns {listed(names)}: give one with rows"
             if names
-            else f"{table.where} is empty: write it again"
+            else f"{table.where} is empty: give one with rows and columns"
         )
     return table
 
