@@ -107,6 +107,8 @@ def test_large_whole_numbers_stay_apart(kind):
     found = features({"at": pa.array([*seconds, None], pa.int64()).cast(kind)}, missing="mean")
     assert found.x[:4, 0].tolist() == [5, 0, 3, 7]
     assert np.isnan(found.x[4, 0])
+    zero = features({"at": pa.array([*seconds, None], pa.int64()).cast(kind)}, missing="zero")
+    assert zero.x[4, 0] == -1_700_000_000
     (note,) = found.notes
     assert "column 'at' has whole numbers from 1,700,000,000 to 1,700,000,007" in note
     assert note.endswith("1,700,000,000 is subtracted from each")

@@ -265,7 +265,8 @@ def _write_numbers(
     numbers = numbers_of(table.column(name), where, subtract)
     is_missing = np.isnan(numbers)
     count = int(is_missing.sum())
-    out[:, 0] = np.where(is_missing, np.float32(0), numbers) if zero and count else numbers
+    filled = np.float32(-(subtract or 0))  # 0, before the others were made smaller
+    out[:, 0] = np.where(is_missing, filled, numbers) if zero and count else numbers
     return count
 
 
