@@ -17,6 +17,19 @@ def test_splits_are_seeds_too(tmp_path):
     assert [c.seed for c in read(runs).of("", "FedAvg")] == [4, 7]
 
 
+def test_defaults_that_other_methods_do_not_have_are_not_named(tmp_path):
+    """Runs from Python note all hyper-parameters."""
+    settings = [
+        settings_of("fedavg", by_size=0.0),
+        settings_of("maxfl", temperature=1.0, epsilon=0.001),
+        settings_of("maxfl", temperature=0.3, epsilon=0.001),
+        settings_of("fedprox", mu=0.5),
+    ]
+    runs = [write_run(tmp_path / str(i), make_history(5, 2), s) for i, s in enumerate(settings)]
+    methods = ["FedAvg", "MaxFL, temperature 1.0", "MaxFL, temperature 0.3", "FedProx, mu 0.5"]
+    assert read(runs).methods("") == methods
+
+
 def test_temperatures_are_those_of_the_methods():
     named = {"algorithm.name": "maxfl-annealed", "algorithm.rounds": 100}
     assert [round(temperature(named, t), 4) for t in (0, 50, 100, 150)] == [3, 0.5477, 0.1, 0.1]

@@ -4,6 +4,7 @@ Those that differ in nothing but the seed are one method; settings of the data t
 cases, since only runs on the same data can be compared.
 """
 
+import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -101,13 +102,26 @@ def _with_names(found: Sequence[Found]) -> list[Configuration]:
         for case in set(cases)
     }  # fmt: skip
     methods = {str(one.settings.get(NAME)) for one in found}
+    swept = {
+        (name, key)
+        for name in methods
+        for key in _differing(
+            [one.settings for one in found if str(one.settings.get(NAME)) == name]
+        )
+    }
+
+    def tells(one: Found, key: str) -> bool:
+        """Whether a setting is more than a default that other methods do not have."""
+        return (str(one.settings.get(NAME)), key) in swept or not _is_default(one.settings, key)
+
     return [
         Configuration(
             one.named,
             one.folder,
             one.table_index,
             case,
-            one.values.get("method") or label_of(one.settings, others[case], methods),
+            one.values.get("method")
+            or label_of(one.settings, [key for key in others[case] if tells(one, key)], methods),
             seed,
             one.settings,
             one.entry,
@@ -117,6 +131,16 @@ def _with_names(found: Sequence[Found]) -> list[Configuration]:
         )
         for one, seed, case in zip(found, seeds, cases, strict=True)
     ]
+
+
+def _is_default(settings: Mapping[str, Any], key: str) -> bool:
+    """Tell whether a hyper-parameter is as its method has it by default."""
+    section, _, name = key.partition(".")
+    factory = ALGORITHMS.get(str(settings.get(NAME)))
+    if section != "algorithm" or factory is None:
+        return False
+    parameter = inspect.signature(factory).parameters.get(name)
+    return parameter is not None and settings.get(key) == parameter.default
 
 
 def _seed(value: Any) -> int:
