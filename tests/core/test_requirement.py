@@ -9,6 +9,10 @@ from support.small import SMALL, simulation
 STEPS = 6
 
 
+def a_rule(_federation, solo):
+    return solo.train_loss
+
+
 def prepare(requirement):
     return simulation(maxfl.fedavg(), requirement=requirement, seed=3).prepare()
 
@@ -72,7 +76,7 @@ def test_it_prints_as_it_would_be_written():
         (maxfl.solo([1, 2], metric="accuracy"), "solo([1, 2], steps=100, metric='accuracy')"),
         (maxfl.fixed(0.5), "fixed(0.5)"),
         (maxfl.metric("mae", 0.3), "metric('mae', 0.3)"),
-        (maxfl.custom(prepare), "custom(prepare)"),
+        (maxfl.custom(a_rule), "custom(a_rule)"),
         (maxfl.per_client([1.0, 2.0]), "per_client(2 values)"),
         (
             maxfl.per_client({"a": 1.0, "b": np.nan}, metric="mae", otherwise=maxfl.solo(2.0)),

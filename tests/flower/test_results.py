@@ -39,7 +39,7 @@ def test_the_final_model_and_the_figures(tmp_path):
         "held-out": np.mean(expected), "training": None, "literal": None
     }  # fmt: skip
     np.testing.assert_allclose(
-        trace.train_loss[-1], [distance_of(model["w"], t) for t in (0, 9, 1)]
+        trace.train_value[-1], [distance_of(model["w"], t) for t in (0, 9, 1)]
     )
     assert trace.requirement.tolist() == [5, 1, 3]
     assert trace.train_samples.tolist() == [10, 20, 30]

@@ -83,16 +83,16 @@ def test_tables_sort(opened):
     assert values == sorted(values)
     opened.page.click("#table-everyone th:has-text('client') button")
     names = opened.column("table-everyone", 1)
-    assert names == [f"client {k}" for k in range(20)]  # numbers as numbers: 2 before 10
+    assert names == [str(k) for k in range(20)]  # numbers as numbers: 2 before 10
     opened.page.click("#more")
     assert len(opened.column("table-everyone", 1)) == 30
 
 
 def test_clients_are_found_and_chosen(opened):
-    opened.page.fill("#find", "client 17")
-    assert opened.column("table-everyone", 1) == ["client 17"]
+    opened.page.fill("#find", "17")
+    assert opened.column("table-everyone", 1) == ["17"]
     opened.page.click("#table-everyone tbody tr")
-    assert "Client client 17" in opened.page.inner_text("#heat-readout")
+    assert "Client 17" in opened.page.inner_text("#heat-readout")
     opened.page.fill("#find", "nobody")
     assert opened.column("table-everyone", 1) == ["No client is like that."]
 

@@ -114,7 +114,7 @@ def clients_table(history):
     threshold = history.thresholds.train[0]
     return pa.table({
         "configuration": np.zeros(clients, np.int32), "client": np.arange(clients, dtype=np.int32),
-        "name": [f"client {k}" for k in range(clients)], "seen": history.is_seen,
+        "name": [str(k) for k in range(clients)], "seen": history.is_seen,
         "byzantine": history.is_byzantine[0], "train_samples": np.full(clients, 5, np.int32),
         "test_samples": np.full(clients, 2, np.int32), "requirement": threshold,
         "test_requirement": threshold,
