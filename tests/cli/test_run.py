@@ -70,6 +70,7 @@ def test_sweep_collects_its_groups(tmp_path, maxfl):
     assert len(table["round"]) == 2 * 3 * (10 + 6)
 
 
+@pytest.mark.slow
 def test_methods_with_and_without_personal_models_side_by_side(tmp_path, maxfl):
     over = ("--over", 'algorithm.name=["fedavg", "ditto"]')
     text = maxfl("sweep", "examples/opt-out.toml", "--out", tmp_path / "o", *small(), *over)
