@@ -26,7 +26,7 @@ import numpy as np
 import maxfl
 from maxfl.core.federation import Metadata
 from maxfl.core.federation_files import open_federation, write_federation
-from maxfl.engine.streaming.simulation import stream
+from maxfl.engine.streaming.stream import stream
 from maxfl.utils.files import write_json
 
 FILE = Path(__file__).parent / "results/million.json"

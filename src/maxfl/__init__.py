@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from maxfl.engine.simulation import Simulation as Simulation
     from maxfl.engine.simulation import simulate as simulate
     from maxfl.engine.streaming.simulation import StreamingSimulation as StreamingSimulation
-    from maxfl.engine.streaming.simulation import stream as stream
+    from maxfl.engine.streaming.stream import stream as stream
     from maxfl.models.cnn import cnn as cnn
     from maxfl.models.fast_convolutions import fast_convolutions as fast_convolutions
     from maxfl.models.libraries.equinox import from_equinox as from_equinox
@@ -108,7 +108,8 @@ _PUBLIC = {
     "engine.history": ("History",),
     "engine.layout": ("use_all_cores",),
     "engine.simulation": ("Simulation", "simulate"),
-    "engine.streaming.simulation": ("StreamingSimulation", "stream"),
+    "engine.streaming.simulation": ("StreamingSimulation",),
+    "engine.streaming.stream": ("stream",),
     "models.cnn": ("cnn",),
     "models.fast_convolutions": ("fast_convolutions",),
     "models.libraries.equinox": ("from_equinox",),

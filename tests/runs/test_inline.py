@@ -8,7 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import maxfl
-from maxfl.engine.streaming.simulation import StreamedRun
+from maxfl.engine.streaming.stream import StreamedRun
 from maxfl.runs import inline
 from support.made_runs import (
     CLIENTS,

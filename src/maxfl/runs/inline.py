@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from maxfl.engine.history import History
-from maxfl.engine.streaming.simulation import StreamedRun
+from maxfl.engine.streaming.stream import StreamedRun
 from maxfl.report.names import method_name
 from maxfl.runs.frames import known_origin
 from maxfl.runs.results import write_history

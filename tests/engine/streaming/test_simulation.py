@@ -13,7 +13,8 @@ import pytest
 
 import maxfl
 from maxfl.engine.streaming.client_state_file import ClientStateFile
-from maxfl.engine.streaming.simulation import StreamingSimulation, stream
+from maxfl.engine.streaming.simulation import StreamingSimulation
+from maxfl.engine.streaming.stream import stream
 from maxfl.utils.errors import DiskFullError, InputError, OutOfMemoryError
 from maxfl.utils.files import digest
 from maxfl.utils.paths import MODEL as WEIGHTS

@@ -64,9 +64,9 @@ def test_installed_packages_are_known_by_their_version(own_code):
 
 
 def test_codes_are_put_together_and_seen_from_a_run():
-    one = Code({"a.py": "1"}, {"a": Path("/work/code")})
-    two = Code({"b.py": "2"}, {"b": Path("/work/code/lib")})
+    one = Code({"a.py": "1"}, {"a": Path("/place/code")})
+    two = Code({"b.py": "2"}, {"b": Path("/place/code/lib")})
     both = merge([one, two, NO_CODE])
     assert both.digests == {"a.py": "1", "b.py": "2"}
-    assert both.folders_from(Path("/work/code/runs/x")) == {"a": "../..", "b": "../../lib"}
+    assert both.folders_from(Path("/place/code/runs/x")) == {"a": "../..", "b": "../../lib"}
     assert NO_CODE == ({}, {})

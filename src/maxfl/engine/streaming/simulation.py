@@ -4,7 +4,6 @@ The next cohort is read while the last one trains; client states are in a file b
 is evaluated by clients whose data are in memory.
 """
 
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property, partial
@@ -29,7 +28,7 @@ from maxfl.engine.client_state import ClientStates, rows_needed
 from maxfl.engine.experiment import Origin, Training, make_experiment, origin_of
 from maxfl.engine.history import History
 from maxfl.engine.programs import SKIP
-from maxfl.engine.resources import Resources, explain_out_of_memory, results_bytes, state_bytes
+from maxfl.engine.resources import Resources, results_bytes, state_bytes
 from maxfl.engine.session import Session
 from maxfl.engine.state import (
     Block,
@@ -57,38 +56,20 @@ from maxfl.engine.trainer import (
     put_data,
     requirements,
     schedule,
-    shown_progress,
     snapshot_like,
     solo_requirements,
-    train,
 )
 from maxfl.engine.validation import validate
-from maxfl.utils.disk_space import explain_disk_full
 from maxfl.utils.display import html_table, one_line
 from maxfl.utils.errors import check_count
 from maxfl.utils.paths import CLIENT_STATES
 
 EVAL_CLIENTS = 1000
 """Clients of each kind, seen and unseen, that evaluate the model, if there are as many."""
-ROOM = "give stream() a folder on a larger disk, or lower training.rounds or training.cohort"
 TO_LOWER = (
     "training.cohort, training.batch_size or the model's size",
     "eval_clients (data.eval_clients)",
 )
-
-
-class StreamedRun(NamedTuple):
-    """What happened.
-
-    Attributes:
-        eval_clients: Ids of the clients that evaluated the model, int[P]; the history is theirs.
-        history: As of a simulation, of the evaluation clients; its ``counts`` are of all clients.
-        cohorts: Of each round, by client id, [1, R, m] each.
-    """
-
-    eval_clients: NDArray[np.int64]
-    history: History
-    cohorts: CohortRecord
 
 
 class ClientRecords(NamedTuple):
@@ -103,63 +84,6 @@ class ClientRecords(NamedTuple):
     rows: StoredRows
     client_ids: Any
     requirement: Any
-
-
-def stream(
-    federation: Federation,
-    model: Model,
-    algorithm: Algorithm,
-    training: Training | None = None,
-    *,
-    requirement: Requirement | None = None,
-    participation: Participation | None = None,
-    server_optimizer: ServerOptimizer | None = None,
-    local_optimizer: LocalOptimizer | None = None,
-    local_schedule: Schedule | None = None,
-    server_schedule: Schedule | None = None,
-    aggregator: Aggregator | None = None,
-    attack: Attack | None = None,
-    finetune_steps: ArrayLike = 0,
-    seed: ArrayLike = 0,
-    eval_clients: int = EVAL_CLIENTS,
-    max_candidates: int | None = None,
-    devices: list[Any] | None = None,
-    max_parallel: int | None = None,
-    folder: str | Path | None = None,
-    progress: Progress | bool | None = None,
-) -> StreamedRun:
-    """Train a federation whose data stay on disk (``maxfl.open_federation``).
-
-    For a run that survives a kill, take ``maxfl.run(StreamingSimulation(...), folder)``. All
-    arguments but the last two are those of ``StreamingSimulation``, which explains them. In
-    ``folder``, by default the system's, a temporary one is made for client states. ``progress`` is
-    a function that is called with (stage, done, total); True shows a bar and False nothing; by
-    default there is a bar in a notebook.
-    """
-    simulation = StreamingSimulation(
-        federation, model, algorithm, training,
-        requirement=requirement, participation=participation,
-        server_optimizer=server_optimizer, local_optimizer=local_optimizer,
-        local_schedule=local_schedule, server_schedule=server_schedule,
-        aggregator=aggregator, attack=attack, finetune_steps=finetune_steps, seed=seed,
-        eval_clients=eval_clients, max_candidates=max_candidates, devices=devices,
-        max_parallel=max_parallel,
-    )  # fmt: skip
-    resources = simulation.resources
-    with (
-        tempfile.TemporaryDirectory(dir=folder) as place,
-        explain_disk_full(Path(place), "client states", resources.folder_bytes, ROOM),
-        explain_out_of_memory(resources.advice),
-        shown_progress(progress) as report,
-        simulation.open(Path(place), report),
-    ):
-        done = train(simulation, report)
-    cohorts = [block.cohorts for block in done.blocks]
-    return StreamedRun(
-        simulation.eval_clients,
-        done.history,
-        jax.tree.map(lambda *parts: np.concatenate(parts, 1), *cohorts),
-    )
 
 
 class StreamingSimulation:
