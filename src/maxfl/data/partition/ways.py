@@ -1,57 +1,12 @@
-"""Ways to split samples over clients, and each client's into training and test data.
+"""Ways to split samples over clients: by label, at random, or as the data say."""
 
-Each is pure and seeded, and each ends. A split is a list with one array of sample numbers per
-client; no sample is used twice. Labels are classes, as numbers or text, one for each sample: an
-array or whatever makes one. The classes are the values that occur, in sorted order, whatever their
-numbers; with ``classes`` given they are the numbers below it, whether each occurs or not, as runs
-of a configuration have them: a class without samples takes part in what is drawn. ``rng`` is a seed
-or a NumPy generator.
-"""
-
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxfl.utils.display import counted, one_line, span
-from maxfl.utils.errors import InputError, check_number, shorten
-
-Rows = NDArray[np.int64]
-Parts = list[Rows]
-Labels = NDArray[np.int64]
-Seed = int | np.random.Generator
-PARTITION_STREAM = 0xDA7A
-"""Keeps the partition's random numbers apart from everything else drawn with the same seed."""
-
-
-class Split(NamedTuple):
-    """Samples split over clients.
-
-    Attributes:
-        parts: Sample numbers of each client.
-        names: What the data call each client, where they do.
-        notes: What people should know about how it came out.
-    """
-
-    parts: Parts
-    names: NDArray[Any] | None = None
-    notes: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        """Return a line that says how many clients there are, and how large."""
-        return one_line("Split", lambda: "; ".join((self._sizes(), *self.notes)))
-
-    def _sizes(self) -> str:
-        sizes = span([len(part) for part in self.parts], "{:,}".format)
-        return f"{counted(len(self.parts), 'client')}, {sizes} samples each"
-
-
-class TrainTest(NamedTuple):
-    """Sample numbers of each client's training data, and of its held-out data."""
-
-    train: Parts
-    test: Parts
+from maxfl.data.partition.split import Labels, Parts, Seed, Split, as_generator
+from maxfl.utils.errors import InputError, check_number
 
 
 def dirichlet(
@@ -70,7 +25,7 @@ def dirichlet(
     are left, in the client's proportions; if it draws none of those, in proportion to what is
     left of them. So later clients of a nearly used-up data set are less skewed than α says.
     """
-    y, rng = _classes(y, classes), _generator(rng)
+    y, rng = _classes(y, classes), as_generator(rng)
     check_number("alpha", alpha, above=0)
     _check_enough(len(y), clients, samples)
     stock = _by_label(y, rng)
@@ -94,7 +49,7 @@ def dirichlet_unequal(
     clients below ``min_samples`` take what they lack, at random, from those that have more to
     spare.
     """
-    y, rng = _classes(y, classes), _generator(rng)
+    y, rng = _classes(y, classes), as_generator(rng)
     check_number("alpha", alpha, above=0)
     _check_enough(len(y), clients, min_samples, setting="min_samples")
     owner = np.empty(len(y), np.int64)
@@ -120,7 +75,7 @@ def clusters(
     Clusters take consecutive labels in equal numbers; clients are spread over them evenly and at
     random. Within a cluster clients are alike (paper, section "Experiment Details").
     """
-    y, rng = _classes(y, classes), _generator(rng)
+    y, rng = _classes(y, classes), as_generator(rng)
     check_number("count", count, least=1, whole=True)
     _check_enough(len(y), clients, samples)
     stock = _by_label(y, rng)
@@ -150,7 +105,7 @@ def shards(y: ArrayLike, clients: int, samples: int, count: int, rng: Seed = 0) 
     McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized Data",
     2017, with ``samples`` samples per client.
     """
-    y, rng = _classes(y), _generator(rng)
+    y, rng = _classes(y), as_generator(rng)
     check_number("count", count, least=1, whole=True)
     _check_enough(len(y), clients, samples)
     if samples % count:
@@ -166,7 +121,7 @@ def shards(y: ArrayLike, clients: int, samples: int, count: int, rng: Seed = 0) 
 
 def iid(y: ArrayLike, clients: int, samples: int, rng: Seed = 0) -> Split:
     """Give every client ``samples`` samples at random; labels may be anything, [n, ...]."""
-    y, rng = np.asarray(y), _generator(rng)
+    y, rng = np.asarray(y), as_generator(rng)
     _check_enough(len(y), clients, samples)
     return Split(list(rng.permutation(len(y))[: clients * samples].reshape(clients, samples)))
 
@@ -177,7 +132,7 @@ def by_owner(owner: ArrayLike, unseen: int = 0, min_samples: int = 2, rng: Seed 
     Owners, numbers or text, keep the order in which they first appear, but for the ``unseen`` ones,
     drawn at random, which come last.
     """
-    owner, rng = _one_each(owner, "owner"), _generator(rng)
+    owner, rng = _one_each(owner, "owner"), as_generator(rng)
     names, first, number = np.unique(owner, return_index=True, return_inverse=True)
     parts = _grouped(number, len(names))
     enough = np.flatnonzero(np.bincount(number) >= min_samples)
@@ -196,112 +151,6 @@ def by_owner(owner: ArrayLike, unseen: int = 0, min_samples: int = 2, rng: Seed 
     left_out = len(names) - len(enough)
     notes = (f"{left_out} clients with fewer than {min_samples} samples are left out",)
     return Split([parts[i] for i in order], names[order], notes if left_out else ())
-
-
-def train_test_split(
-    split: Split | Sequence[ArrayLike],
-    train_fraction: float = 0.6,
-    rng: Seed = 0,
-    *,
-    is_test: ArrayLike | None = None,
-    overlap: int = 0,
-) -> TrainTest:
-    """Split each client's samples into training and test data, at random.
-
-    Args:
-        split: Samples of each client.
-        train_fraction: Fraction of a client's samples that is for training; at least one is on
-            each side.
-        rng: A seed, or a generator.
-        is_test: Whether each sample of the data is for testing, where they say so, bool[n].
-        overlap: How many samples after another one share something with it; those are split in
-            their order, and what would be shared by both sides is left out.
-    """
-    parts, names = _parts(split), split.names if isinstance(split, Split) else None
-    mask = None if is_test is None else _mask(is_test, parts)
-    check_number("train_fraction", train_fraction, above=0, below=1)
-    rng = _generator(rng)
-    train: Parts = []
-    test: Parts = []
-    for k, part in enumerate(parts):
-        client = f"client {k if names is None else names[k]}"
-        rows = part if overlap else rng.permutation(part)
-        if mask is None:
-            sides = cut(rows, train_fraction, overlap, client)
-        else:
-            sides = _as_given(rows, mask, client)
-        train.append(sides[0])
-        test.append(sides[1])
-    return TrainTest(train, test)
-
-
-def _parts(split: Split | Sequence[ArrayLike]) -> Parts:
-    """Return the sample numbers of each client, or say that these are none."""
-    if isinstance(split, Split):
-        return split.parts
-    parts = [np.asarray(part) for part in split] if isinstance(split, Sequence) else []
-    if not parts or any(part.ndim != 1 or part.dtype.kind not in "iu" for part in parts):
-        raise InputError(
-            f"split = {shorten(split)}: expected a split of maxfl.partition, or a list with the "
-            f"sample numbers of each client"
-        )
-    return parts
-
-
-def _mask(is_test: ArrayLike, parts: Parts) -> NDArray[np.bool_]:
-    """Return which samples are for testing, or say that it does not tell of each."""
-    mask = np.asarray(is_test)
-    last = max((int(part.max()) for part in parts if part.size), default=-1)
-    if mask.dtype != bool or mask.ndim != 1 or last >= len(mask):
-        raise InputError(
-            f"is_test is {mask.dtype}{list(mask.shape)}, but the split has sample {last}: expected "
-            f"True or False for each sample of the data"
-        )
-    return mask
-
-
-def cut(
-    rows: Rows, fraction: float, overlap: int, client: str, kind: str = ""
-) -> tuple[Rows, Rows]:
-    """Return about a fraction of a client's rows, and the others: at least one on each side.
-
-    Of samples that overlap, those between the two sides are left out.
-    """
-    needed, count = overlap + 2, len(rows)
-    if count < needed:
-        many = "two" if overlap == 0 else f"{needed}, of which {overlap} overlap with others,"
-        raise InputError(
-            f"{client} has {count} {kind}sample(s) where {many} are needed, to hold one out: "
-            f"raise samples, or min_samples where clients differ in size"
-        )
-    size = min(max(round(fraction * (count - overlap)), 1), count - overlap - 1)
-    return rows[:size], rows[size + overlap :]
-
-
-def _as_given(rows: Rows, is_test: NDArray[np.bool_], client: str) -> tuple[Rows, Rows]:
-    """Return rows as the data split them."""
-    test = is_test[rows]
-    if test.all() or not test.any():
-        raise InputError(
-            f"{client} has no {'training' if test.all() else 'test'} samples in the data's own "
-            f"split: leave it out of the files, or split its samples otherwise"
-        )
-    return rows[~test], rows[test]
-
-
-def check_rows(split: Split, samples: int, where: str) -> None:
-    """Refuse a split of other samples than those that are there."""
-    used = np.concatenate(split.parts) if split.parts else np.zeros(0, np.int64)
-    if used.size == 0 or used.min() < 0 or used.max() >= samples:
-        raise InputError(
-            f"client is a split of other samples than the {samples} {where}: make it of their "
-            f"labels"
-        )
-
-
-def generator(seed: int) -> np.random.Generator:
-    """Return the source of all that is drawn when data are split over clients with a seed."""
-    return np.random.default_rng([seed, PARTITION_STREAM])
 
 
 def _check_enough(total: int, clients: int, samples: int, setting: str = "samples") -> None:
@@ -344,18 +193,6 @@ def _one_each(values: ArrayLike, what: str) -> NDArray[Any]:
             f"sample, [n]"
         )
     return array
-
-
-def _generator(rng: Seed) -> np.random.Generator:
-    """Return a generator as it is, or that of a seed."""
-    if isinstance(rng, np.random.Generator):
-        return rng
-    if isinstance(rng, bool) or not isinstance(rng, int | np.integer) or rng < 0:
-        raise InputError(
-            f"rng = {shorten(rng)}: expected a seed, a whole number from 0, or a generator of "
-            f"numpy.random.default_rng"
-        )
-    return np.random.default_rng(rng)
 
 
 def _divisors(number: int) -> str:
