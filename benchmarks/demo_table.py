@@ -13,8 +13,8 @@ writer.writerow([*(n.split(".")[-1] for n in names), *headings, "stalled_from_ro
 for entry in summary["configurations"]:
     seen, unseen = entry["seen"], entry["unseen"]
     figures = [
-        *(seen["gm_appeal"]["held-out"], seen["test_accuracy"]),
-        *(unseen["gm_appeal"]["held-out"], unseen["test_accuracy"]),
+        *(seen["gm_appeal"]["test"], seen["test_accuracy"]),
+        *(unseen["gm_appeal"]["test"], unseen["test_accuracy"]),
         seen["solo_test_accuracy"],
     ]
     chosen = [entry["values"].get(n, "") for n in names]

@@ -90,7 +90,7 @@ def rates(study: str, part: str) -> str:
     found = pq.read_table(reference_run(study) / STUDY_SEARCH).filter(global_of_part)
     keys = ["method", "training.local_lr", "training.batch_size", "training.local_steps"]
     cells = {}
-    for metric in ("test_accuracy", "gm_appeal", "gm_appeal_training"):
+    for metric in ("test_accuracy", "gm_appeal", "gm_appeal_judging"):
         groups = found.filter(pc.field("metric") == metric).group_by(keys)
         means = groups.aggregate([("value", "mean")]).to_pylist()
         cells[metric] = {tuple(row[key] for key in keys): row["value_mean"] for row in means}
@@ -101,7 +101,7 @@ def rates(study: str, part: str) -> str:
         for rate in every:
             points = {k: v for k, v in cells["test_accuracy"].items() if k[:2] == (method, rate)}
             best = max(points, key=points.__getitem__)
-            shares = (f"{cells[m][best]:.2f}" for m in ("gm_appeal", "gm_appeal_training"))
+            shares = (f"{cells[m][best]:.2f}" for m in ("gm_appeal", "gm_appeal_judging"))
             row.append(f"{100 * points[best]:.1f}; {', '.join(shares)}")
         rows.append(row)
     cell = "accuracy %; GM-Appeal held-out, training"

@@ -27,8 +27,8 @@ def main() -> None:
             table.writerow([
                 LABELS[values["algorithm.name"], values.get("algorithm.temperature")],
                 values["seed"],
-                entry["seen"]["gm_appeal"]["held-out"],
-                entry["unseen"]["gm_appeal"]["held-out"],
+                entry["seen"]["gm_appeal"]["test"],
+                entry["unseen"]["gm_appeal"]["test"],
                 entry["seen"]["test_accuracy"],
                 entry["stalled_from_round"],
             ])  # fmt: skip

@@ -96,9 +96,9 @@ def test_the_requirements_of_the_page_are_as_it_says():
     )
     np.testing.assert_allclose(everybody.train, np.float32(0.7))
     np.testing.assert_allclose(each.train[0, :3], np.float32([0.8, 0.7, 0.6]))
-    assert each.train[0, 3] == names["each"].solo.train_metric[0, 3]
+    assert each.train[0, 3] == names["each"].solo.judging_metric[0, 3]
     np.testing.assert_allclose(strict.test[0], np.float32([0.6, 0.6, 0.7, 0.7]))
-    np.testing.assert_allclose(rule.train, 0.9 * names["rule"].solo.train_loss)
+    np.testing.assert_allclose(rule.train, 0.9 * names["rule"].solo.judging_loss)
 
 
 def data_page(heading, language):

@@ -99,7 +99,7 @@ def test_every_method_trains_every_model(kind, algorithm):
         federation, model, maxfl.ALGORITHMS[algorithm](), TRAINING,
         requirement=maxfl.solo(steps=40), devices=jax.devices()[:1],
     )  # fmt: skip
-    losses = history.mean(history.evaluation.train_loss)[0]
+    losses = history.mean(history.evaluation.judging_loss)[0]
     assert np.isfinite(losses).all()
     assert losses[-1] < losses[0]
     assert set(history.metrics()) >= {f"test_{info.name}" for info in model.metric_infos}

@@ -76,7 +76,7 @@ def test_what_is_said_of_requirements_and_batch_sizes_is_true():
     for seed in range(3):
         small, large = (
             build([configure(study.parts[0], study.methods[0], {"training.batch_size": b}, {},
-                             seed).config]).prepare().thresholds.train
+                             seed).config]).prepare().thresholds.judging
             for b in (32, 128)
         )  # fmt: skip
         moved.append(np.abs(small / large - 1))

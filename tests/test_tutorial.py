@@ -58,9 +58,9 @@ def test_the_figures_are_those_of_the_sweeps(place, folder, heading):
         assert len(runs) == 10
         # Other machines round sums in another order.
         for printed, values, near in (
-            (appeal, [run["gm_appeal"]["held-out"] for run in runs], 0.03),
+            (appeal, [run["gm_appeal"]["test"] for run in runs], 0.03),
             (accuracy, [100 * run["test_accuracy"] for run in runs], 1),
-            (preferred, [100 * run["preferred_accuracy"]["held-out"] for run in runs], 1),
+            (preferred, [100 * run["preferred_accuracy"]["test"] for run in runs], 1),
         ):
             assert sum(values) / 10 == pytest.approx(float(printed.split(" ±")[0]), abs=near)
 
@@ -118,7 +118,7 @@ def test_who_lost_all_hospitals_and_what_they_gain(place):
         alone = sum(100 * run["solo_test_accuracy"] for run in ours) / 10
         assert alone == pytest.approx(80, abs=1)
         better = {
-            "all": [run["preferred_accuracy"]["held-out"] for run in ours],
+            "all": [run["preferred_accuracy"]["test"] for run in ours],
             "city": [run["test_accuracy"] for run in ours],
         }[folder]
         assert 10 * sum(better) - alone == pytest.approx(gain, abs=1)

@@ -92,7 +92,7 @@ def _evaluation(evaluation: Any) -> Floats:
     """Return the last evaluation, float32[2, 2, K]; it has no accuracy on training data."""
     train, test, accuracy = (
         np.asarray(a)[0, -1]
-        for a in (evaluation.train_loss, evaluation.test_loss, evaluation.test_metrics[0])
+        for a in (evaluation.judging_loss, evaluation.test_loss, evaluation.test_metrics[0])
     )
     return np.stack([[train, np.full_like(train, np.nan)], [test, accuracy]])
 

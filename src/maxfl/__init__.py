@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from maxfl.core.participation import decline as decline
     from maxfl.core.participation import everyone as everyone
     from maxfl.core.participation import opt_out as opt_out
-    from maxfl.core.requirement import SoloCache as SoloCache
     from maxfl.core.requirement import custom as custom
     from maxfl.core.requirement import fixed as fixed
     from maxfl.core.requirement import metric as metric
@@ -64,6 +63,7 @@ if TYPE_CHECKING:
     from maxfl.engine.layout import use_all_cores as use_all_cores
     from maxfl.engine.simulation import Simulation as Simulation
     from maxfl.engine.simulation import simulate as simulate
+    from maxfl.engine.solo import SoloCache as SoloCache
     from maxfl.engine.streaming.simulation import StreamingSimulation as StreamingSimulation
     from maxfl.engine.streaming.stream import stream as stream
     from maxfl.models.cnn import cnn as cnn
@@ -100,7 +100,7 @@ _PUBLIC = {
     "core.metrics": ("Metric",),
     "core.model": ("Model", "Variables", "count_parameters", "with_precision"),
     "core.participation": ("decline", "everyone", "opt_out"),
-    "core.requirement": ("SoloCache", "custom", "fixed", "metric", "per_client", "solo"),
+    "core.requirement": ("custom", "fixed", "metric", "per_client", "solo"),
     "data.flower_datasets": ("from_flwr_datasets",),
     "data.tables.requirements": ("requirement_file",),
     "distributed.rendezvous": ("join",),
@@ -108,6 +108,7 @@ _PUBLIC = {
     "engine.history": ("History",),
     "engine.layout": ("use_all_cores",),
     "engine.simulation": ("Simulation", "simulate"),
+    "engine.solo": ("SoloCache",),
     "engine.streaming.simulation": ("StreamingSimulation",),
     "engine.streaming.stream": ("stream",),
     "models.cnn": ("cnn",),

@@ -29,7 +29,7 @@ def test_rounds_and_personal_models_agree_with_the_oracle():
     history, personal = assert_rounds(maxfl.ditto(0.5), step)
     clients = client_data()
     for k, params in personal.items():
-        loss = history.scores("personal").train_loss[0, -1, k]
+        loss = history.scores("personal").judging_loss[0, -1, k]
         assert loss == pytest.approx(oracle.loss(params, *clients[k]), abs=1e-5)
 
 
@@ -40,7 +40,7 @@ def test_the_global_model_is_that_of_fedavg():
 def test_a_personal_model_held_tight_is_the_global_one_and_held_loosely_is_not():
     # λη = 1 puts v_k back on w at every step, less the step itself.
     def apart(history):
-        personal, shared = history.scores("personal").train_loss, history.evaluation.train_loss
+        personal, shared = history.scores("personal").judging_loss, history.evaluation.judging_loss
         return abs(np.asarray(personal) - np.asarray(shared))[0, -1, : SMALL.seen].mean()
 
     tight, loose = trained(maxfl.ditto(1 / LR)), trained(maxfl.ditto(0.0))
@@ -62,4 +62,4 @@ def test_diverging_personal_models_mark_their_configuration():
     )
     both = fine._replace(evaluation=evaluation, thresholds=thresholds, is_byzantine=is_byzantine)
     assert both.failed().tolist() == [False, True]
-    assert np.isfinite(both.evaluation.train_loss).all()
+    assert np.isfinite(both.evaluation.judging_loss).all()

@@ -37,7 +37,7 @@ def test_all_weights_underflowing_leaves_the_model(epsilon, rho):
         history = small.simulate(maxfl.maxfl(epsilon=epsilon), requirement=rule)
     assert history.cohorts.participated.all()
     assert (history.cohorts.weight == 0).all()
-    losses = history.evaluation.train_loss
+    losses = history.evaluation.judging_loss
     np.testing.assert_array_equal(losses, np.broadcast_to(losses[:, :1], losses.shape))
 
 

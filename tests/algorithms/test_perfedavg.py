@@ -53,5 +53,5 @@ def test_rounds_agree_with_the_oracle(method, delta):
     gradient_of = minibatch_gradient(train, 0, Purpose.FINETUNING)
     for k in range(SMALL.clients):
         adapted = oracle.add_scaled(shared, gradient_of(k, shared, 0), -ALPHA)
-        for losses, data in ((personal.train_loss, train), (personal.test_loss, test)):
+        for losses, data in ((personal.judging_loss, train), (personal.test_loss, test)):
             assert losses[0, -1, k] == pytest.approx(oracle.loss(adapted, *data[k]), abs=1e-5)

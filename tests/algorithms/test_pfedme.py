@@ -25,7 +25,7 @@ def test_rounds_and_personal_models_agree_with_the_oracle():
     history, personal = assert_rounds(maxfl.pfedme(2.0, 3, 0.1), step)
     clients = client_data()
     for k, params in personal.items():
-        loss = history.scores("personal").train_loss[0, -1, k]
+        loss = history.scores("personal").judging_loss[0, -1, k]
         assert loss == pytest.approx(oracle.loss(params, *clients[k]), abs=1e-5)
 
 

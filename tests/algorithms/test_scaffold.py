@@ -39,4 +39,4 @@ def test_rounds_agree_with_the_oracle(method, option):
 def test_it_meets_the_same_clients_and_requirements_as_another_method():
     ours, theirs = trained(maxfl.scaffold()), trained(maxfl.fedprox(0.7))
     np.testing.assert_array_equal(ours.cohorts.client_id, theirs.cohorts.client_id)
-    np.testing.assert_array_equal(ours.thresholds.train, theirs.thresholds.train)
+    np.testing.assert_array_equal(ours.thresholds.judging, theirs.thresholds.judging)

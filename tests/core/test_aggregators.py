@@ -147,7 +147,7 @@ def test_robust_rules_hold_off_a_byzantine_client_that_the_mean_follows():
             maxfl.maxfl(epsilon=0.0), TRAINING._replace(rounds=16), attack=attack,
             aggregator=aggregator, requirement=maxfl.fixed(0.5),
         )  # fmt: skip
-        losses[name] = float(history.mean(history.evaluation.train_loss)[0, -1])
+        losses[name] = float(history.mean(history.evaluation.judging_loss)[0, -1])
     assert max(losses[n] for n in losses if n != "mean") < 0.5 * losses["mean"], losses
 
 

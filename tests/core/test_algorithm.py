@@ -43,5 +43,5 @@ def test_a_rate_in_the_loss_gives_the_same_rounds(monkeypatch):
     again = dataclasses.replace(DROPOUT_MODEL, apply=lambda *args: DROPOUT_MODEL.apply(*args))
     in_loss = train(**sweep(*PAIR, model=again))  # another model, so that it is traced again
     np.testing.assert_allclose(
-        in_loss.evaluation.train_loss, plain.evaluation.train_loss, rtol=1e-5
+        in_loss.evaluation.judging_loss, plain.evaluation.judging_loss, rtol=1e-5
     )

@@ -52,7 +52,7 @@ def flip_labels(clients, is_byzantine):
 
 def weights(history, w, cohort):
     """Return q of a cohort at a model, by the oracle."""
-    clients, rho = client_data(), history.thresholds.train[0]
+    clients, rho = client_data(), history.thresholds.judging[0]
     return [oracle.weight(oracle.loss(w, *clients[k]) - rho[k], 0.7) for k in cohort]
 
 
@@ -101,7 +101,7 @@ def test_colluding_clients_add_the_same_noise(collude):
     q = weights(history, w, cohort)
     w = oracle.server_step(w, sent, q, sum(q) + EPSILON, SERVER_LR)
     losses = [oracle.loss(w, *data) for data in clients]
-    np.testing.assert_allclose(history.evaluation.train_loss[0, 1], losses, atol=1e-4)
+    np.testing.assert_allclose(history.evaluation.judging_loss[0, 1], losses, atol=1e-4)
 
 
 def test_byzantine_clients_count_in_no_mean_and_never_leave():

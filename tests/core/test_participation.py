@@ -91,7 +91,7 @@ def test_nobody_willing_leaves_the_model_as_it_was(rule, algorithm, samples):
     np.testing.assert_array_equal(history.cohorts.sampled, samples)
     np.testing.assert_array_equal(history.sampled()[:, 1:].sum(-1), 3 if samples else 0)
     assert not history.participated().any()
-    losses = history.evaluation.train_loss[0]
+    losses = history.evaluation.judging_loss[0]
     np.testing.assert_array_equal(losses, np.broadcast_to(losses[0], losses.shape))
 
 

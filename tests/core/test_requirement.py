@@ -10,7 +10,7 @@ STEPS = 6
 
 
 def a_rule(_federation, solo):
-    return solo.train_loss
+    return solo.judging_loss
 
 
 def prepare(requirement):
@@ -19,13 +19,13 @@ def prepare(requirement):
 
 def test_kinds_of_requirement():
     solo, thresholds = prepare(maxfl.solo(multiple=[2.0, 0.5], steps=STEPS))
-    np.testing.assert_allclose(thresholds.train, [[2], [0.5]] * solo.train_loss)
+    np.testing.assert_allclose(thresholds.judging, [[2], [0.5]] * solo.judging_loss)
     np.testing.assert_allclose(thresholds.test, [[2], [0.5]] * solo.test_loss)
     _, thresholds = prepare(maxfl.fixed([0.7, 0.9], steps=STEPS))
-    np.testing.assert_allclose(thresholds.train, np.repeat([[0.7], [0.9]], SMALL.clients, 1))
-    rule = maxfl.custom(lambda fed, solo: solo.train_loss + 1 / fed.train_sizes, steps=STEPS)
+    np.testing.assert_allclose(thresholds.judging, np.repeat([[0.7], [0.9]], SMALL.clients, 1))
+    rule = maxfl.custom(lambda fed, solo: solo.judging_loss + 1 / fed.train_sizes, steps=STEPS)
     solo, thresholds = prepare(rule)
-    np.testing.assert_allclose(thresholds.test, solo.train_loss + 1 / SMALL.train_sizes)
+    np.testing.assert_allclose(thresholds.test, solo.judging_loss + 1 / SMALL.train_sizes)
 
 
 @pytest.mark.parametrize("given", [1.0, [1.0], np.full(8, np.nan), "words", ([1.0], [[2.0], []])])

@@ -79,7 +79,7 @@ def test_momentum_agrees_with_the_oracle_and_rests_when_nobody_works():
     assert_params(history, w)
     assert not history.is_byzantine.any()
     assert not history.cohorts.participated[0, 2:].any()
-    losses = history.evaluation.train_loss[0, 2:]
+    losses = history.evaluation.judging_loss[0, 2:]
     np.testing.assert_array_equal(losses, np.broadcast_to(losses[0], losses.shape))
 
 

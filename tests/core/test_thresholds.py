@@ -12,10 +12,10 @@ LOSS, ACCURACY = Criterion(), Criterion(0, higher_is_better=True)
 ONE = (np.ones((2, 2)), np.array([0, 1]))
 NAMED = maxfl.Federation.from_clients([ONE] * 3, [ONE] * 3, names=["north", "south", "7"])
 SOLO = Solo(
-    train_loss=np.float32([[1, 2, 3]]),
+    judging_loss=np.float32([[1, 2, 3]]),
     test_loss=np.float32([[4, 5, 6]]),
     test_metrics=(np.float32([[0.4, 0.5, 0.6]]),),
-    train_metric=np.float32([[0.7, 0.8, 0.9]]),
+    judging_metric=np.float32([[0.7, 0.8, 0.9]]),
 )
 
 
@@ -58,9 +58,9 @@ def test_values_of_a_metric():
 
 
 def test_a_rule_may_give_a_pair():
-    pair = maxfl.custom(lambda _, solo: (solo.train_loss, np.array([9, 8, 7])))
+    pair = maxfl.custom(lambda _, solo: (solo.judging_loss, np.array([9, 8, 7])))
     assert found(pair) == ([1, 2, 3], [9, 8, 7])
-    by_metric = maxfl.custom(lambda _, solo: solo.train_metric, metric="accuracy")
+    by_metric = maxfl.custom(lambda _, solo: solo.judging_metric, metric="accuracy")
     assert found(by_metric, ACCURACY) == ([0.7, 0.8, 0.9],) * 2
 
 

@@ -42,10 +42,10 @@ def test_finetuned_models_agree_with_the_oracle(finetuned):
     shared, personal = final_params(finetuned, 1), finetuned.scores("personal")
     for k in range(SMALL.clients):
         w = finetune(shared, train, k)
-        assert personal.train_loss[1, -1, k] == pytest.approx(oracle.loss(w, *train[k]), abs=1e-5)
+        assert personal.judging_loss[1, -1, k] == pytest.approx(oracle.loss(w, *train[k]), abs=1e-5)
         assert personal.test_loss[1, -1, k] == pytest.approx(oracle.loss(w, *test[k]), abs=1e-5)
         assert personal.test_metrics[0][1, -1, k] == pytest.approx(oracle.accuracy(w, *test[k]))
-        gap = personal.train_loss[1, -1, k] - finetuned.thresholds.train[1, k]
+        gap = personal.judging_loss[1, -1, k] - finetuned.thresholds.judging[1, k]
         weight = finetuned.evaluation.weight[1, -1, k]
         assert weight == pytest.approx(oracle.weight(gap, 0.7), abs=1e-6)
 
@@ -56,7 +56,7 @@ def test_weights_are_computed_after_finetuning(finetuned):
     for t in range(finetuned.cohorts.client_id.shape[1]):
         cohort = participants(finetuned, t, 1)
         losses = [oracle.loss(finetune(w, clients, k), *clients[k]) for k in cohort]
-        gaps = np.array(losses) - finetuned.thresholds.train[1, cohort]
+        gaps = np.array(losses) - finetuned.thresholds.judging[1, cohort]
         q = [oracle.weight(gap, 0.7) for gap in gaps]
         np.testing.assert_allclose(finetuned.cohorts.weight[1, t], q, atol=1e-5)
         deltas = client_deltas(w, clients, cohort, t)
@@ -66,6 +66,6 @@ def test_weights_are_computed_after_finetuning(finetuned):
 
 def test_finetuning_sweeps_and_zero_steps_are_the_global_model(finetuned):
     personal, shared = finetuned.scores("personal"), finetuned.evaluation
-    np.testing.assert_allclose(personal.train_loss[0], shared.train_loss[0], atol=1e-5)
-    assert (personal.train_loss[1, -1] < shared.train_loss[1, -1]).mean() > 0.7
+    np.testing.assert_allclose(personal.judging_loss[0], shared.judging_loss[0], atol=1e-5)
+    assert (personal.judging_loss[1, -1] < shared.judging_loss[1, -1]).mean() > 0.7
     assert finetuned.gm_appeal("unseen", model="personal").shape == (2, 5)

@@ -18,9 +18,9 @@ def history():
 def test_three_readings_of_appeal(history):
     evaluation, thresholds = history.evaluation, history.thresholds
     pairs = {
-        "held-out": (evaluation.test_loss, thresholds.test),
-        "training": (evaluation.train_loss, thresholds.train),
-        "literal": (evaluation.test_loss, thresholds.train),
+        "test": (evaluation.test_loss, thresholds.test),
+        "training": (evaluation.judging_loss, thresholds.judging),
+        "literal": (evaluation.test_loss, thresholds.judging),
     }
     assert pairs.keys() == READINGS.keys()
     for reading, (loss, threshold) in pairs.items():

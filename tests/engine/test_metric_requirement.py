@@ -38,7 +38,7 @@ def test_the_metric_decides_who_trains_and_with_which_weight():
     declined = 0
     for t in range(ROUNDS):
         accuracy = accuracies(w)
-        np.testing.assert_allclose(run.evaluation.train_metric[0, t], accuracy, atol=1e-6)
+        np.testing.assert_allclose(run.evaluation.judging_metric[0, t], accuracy, atol=1e-6)
         wants = [a >= REQUIRED or t < START for a in accuracy]
         assert run.evaluation.willing[0, t].tolist() == wants
         cohort = participants(run, t)
@@ -69,7 +69,7 @@ def test_the_metric_decides_gm_appeal():
 def test_the_same_numbers_in_another_sweep_need_no_other_program():
     other = OPTIONS | {"requirement": maxfl.metric("accuracy", 0.3, steps=5)}
     run = trained(ALGORITHM, TRAINING._replace(rounds=ROUNDS), **other)
-    np.testing.assert_allclose(run.thresholds.train, np.float32(0.3))
+    np.testing.assert_allclose(run.thresholds.judging, np.float32(0.3))
     assert run.gm_appeal("all")[0, 0] >= history().gm_appeal("all")[0, 0]
 
 
@@ -106,7 +106,7 @@ def test_a_sweep_as_long_as_the_clients_are_many_says_so_twice():
 def test_fine_tuned_models_weigh_by_their_metric():
     options = OPTIONS | {"participation": maxfl.everyone(), "finetune_steps": 2}
     run = small.simulate(ALGORITHM, TRAINING, seed=3, **options)
-    gaps = REQUIRED - run.evaluation.personal.train_metric
+    gaps = REQUIRED - run.evaluation.personal.judging_metric
     expected = np.vectorize(lambda gap: oracle.weight(gap, TEMPERATURE))(gaps)
     np.testing.assert_allclose(run.evaluation.weight, expected, atol=1e-5)
     personal = run.evaluation.personal.test_metrics[0] >= np.float32(REQUIRED)
@@ -118,11 +118,11 @@ def test_fine_tuned_models_weigh_by_their_metric():
 def test_every_method_can_be_judged_by_a_metric(name):
     options = OPTIONS | {"participation": maxfl.decline(START)}
     run = small.simulate(maxfl.ALGORITHMS[name](), TRAINING, seed=3, **options)
-    assert np.isfinite(run.evaluation.train_loss).all()
+    assert np.isfinite(run.evaluation.judging_loss).all()
     met = run.evaluation.test_metrics[0] >= np.float32(REQUIRED)
     np.testing.assert_array_equal(run.satisfied(), met)
     early = run.rounds < START
-    willing = (run.evaluation.train_metric >= np.float32(REQUIRED)) | early[:, None]
+    willing = (run.evaluation.judging_metric >= np.float32(REQUIRED)) | early[:, None]
     np.testing.assert_array_equal(run.evaluation.willing, willing)
     took_part = run.participated()[:, 1:]
     assert not (took_part & ~run.evaluation.willing[:, :-1]).any(), "nobody against its will"

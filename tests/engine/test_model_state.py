@@ -54,7 +54,7 @@ def test_fedavg_averages_state_with_the_model(clients):
         v = batch_norm.server_step(v, trained, SERVER_LR)
         expected = [batch_norm.loss(v, *client) for client in clients]
         np.testing.assert_allclose(
-            history.evaluation.train_loss[0, round_ + 1], expected, rtol=2e-5
+            history.evaluation.judging_loss[0, round_ + 1], expected, rtol=2e-5
         )
     for name, value in {**history.params.params, **history.params.state}.items():
         np.testing.assert_allclose(value[0], v[name], rtol=2e-5, atol=1e-6, err_msg=name)
@@ -75,7 +75,7 @@ def test_clients_that_keep_their_state_send_none(clients):
             batch_norm.loss({**v, **states[k]}, *client) for k, client in enumerate(clients)
         ]
         np.testing.assert_allclose(
-            history.evaluation.train_loss[0, round_ + 1], expected, rtol=5e-5
+            history.evaluation.judging_loss[0, round_ + 1], expected, rtol=5e-5
         )
     np.testing.assert_array_equal(history.params.state["mean"][0], 0)
 

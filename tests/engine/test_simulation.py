@@ -69,7 +69,7 @@ def test_a_configuration_of_a_sweep_is_as_when_it_runs_alone(layout):
 def test_methods_face_the_same_clients_and_requirements():
     one, other = train(maxfl.fedavg()), train(maxfl.maxfl())
     np.testing.assert_array_equal(one.cohorts.client_id, other.cohorts.client_id)
-    np.testing.assert_array_equal(one.thresholds.train, other.thresholds.train)
+    np.testing.assert_array_equal(one.thresholds.judging, other.thresholds.judging)
 
 
 def test_different_seeds_draw_differently():
@@ -94,7 +94,7 @@ def test_a_client_without_a_requirement_harms_nobody():
     )  # fmt: skip
     odd = simulation(**fixed)
     prepared = odd.prepare()
-    requirement = prepared.thresholds.train.copy()
+    requirement = prepared.thresholds.judging.copy()
     requirement[:, 2] = np.inf - np.inf
     prepared = prepared._replace(thresholds=prepared.thresholds._replace(train=requirement))
     states, blocks = zip(*odd.blocks(prepared, odd.start()), strict=True)
@@ -128,7 +128,7 @@ def test_clients_of_very_unequal_size():
         found = score_samples(task, params, x.astype(np.float32), y)
         loss, accuracy = float(found.loss.mean()), float(found.metrics[0].mean())
         mirrored = len(sizes) - 1 - k
-        assert evaluation.train_loss[0, -1, k] == pytest.approx(loss, rel=1e-4)
+        assert evaluation.judging_loss[0, -1, k] == pytest.approx(loss, rel=1e-4)
         assert evaluation.test_loss[0, -1, mirrored] == pytest.approx(loss, rel=1e-4)
         assert evaluation.test_metrics[0][0, -1, mirrored] == pytest.approx(accuracy, abs=1e-5)
     assert history.cohorts.participated.all()
@@ -140,12 +140,12 @@ def test_a_federation_of_one_client():
     training = TRAINING._replace(cohort=1, rounds=3)
     history = maxfl.simulate(federation, MODEL, maxfl.maxfl(), training)
     assert history.cohorts.participated.all()
-    assert history.evaluation.train_loss.shape == (1, 4, 1)
+    assert history.evaluation.judging_loss.shape == (1, 4, 1)
 
 
 def test_the_reported_weight_is_that_of_the_model_that_was_sent():
     history = train(maxfl.maxfl(temperature=0.5))
-    gap = history.evaluation.train_loss[0] - history.thresholds.train[0]
+    gap = history.evaluation.judging_loss[0] - history.thresholds.judging[0]
     expected = maxfl.appeal.weight(gap, 0.0, 0.5)
     np.testing.assert_allclose(history.evaluation.weight[0], expected, rtol=1e-4)
     for t in range(TRAINING.rounds):

@@ -6,8 +6,7 @@ import pytest
 
 import maxfl
 from maxfl.core.prng import Purpose, batch_key, key
-from maxfl.core.requirement import SoloCache
-from maxfl.engine.solo import train_clients
+from maxfl.engine.solo import SoloCache, train_clients
 from maxfl.engine.state import Data
 from support import oracle
 from support.oracle_runs import client_data
@@ -30,10 +29,10 @@ def test_solo_training_agrees_with_the_oracle():
         bits = [jax.random.bits(batch_key(draws, r), (4,), np.uint32) for r in range(STEPS)]
         params = oracle.local_sgd(params, *train[k], np.stack(bits) % len(train[k][1]), LR)
         loss, accuracy = oracle.loss(params, *test[k]), oracle.accuracy(params, *test[k])
-        assert solo.train_loss[0, k] == pytest.approx(oracle.loss(params, *train[k]), abs=1e-5)
+        assert solo.judging_loss[0, k] == pytest.approx(oracle.loss(params, *train[k]), abs=1e-5)
         assert solo.test_loss[0, k] == pytest.approx(loss, abs=1e-5)
         assert solo.test_metric[0, k] == pytest.approx(accuracy, abs=1e-6)
-    np.testing.assert_array_equal(thresholds.train, solo.train_loss)
+    np.testing.assert_array_equal(thresholds.judging, solo.judging_loss)
     np.testing.assert_array_equal(thresholds.test, solo.test_loss)
 
 
@@ -55,7 +54,7 @@ def test_chunks_of_clients_do_not_matter():
         np.testing.assert_allclose(again[:8], once[::-1], atol=1e-6)
         np.testing.assert_allclose(again[8:], once[:4:-1], atol=1e-6)
     few = solo(np.array([5, 2]))  # by another program
-    np.testing.assert_allclose(few.train_loss, whole.train_loss[[5, 2]], atol=1e-6)
+    np.testing.assert_allclose(few.judging_loss, whole.judging_loss[[5, 2]], atol=1e-6)
 
 
 def test_known_results_are_not_trained_again():

@@ -21,7 +21,7 @@ def test_a_schedule_by_hand():
 def test_evaluations_are_where_they_should_be():
     history = train(**every_third(*PAIR))
     np.testing.assert_array_equal(history.rounds, [0, 3, 6, 7])
-    assert history.evaluation.train_loss.shape == (2, 4, 8)
+    assert history.evaluation.judging_loss.shape == (2, 4, 8)
     assert history.cohorts.client_id.shape == (2, 7, 3)
 
 

@@ -36,10 +36,10 @@ def test_the_final_model_and_the_figures(tmp_path):
     expected = [distance_of(model["w"], 2.0) < 1.5] * 3
     assert trace.satisfied[-1].tolist() == expected
     assert entry["seen"]["gm_appeal"] == {
-        "held-out": np.mean(expected), "training": None, "literal": None
+        "test": np.mean(expected), "judging": None, "literal": None
     }  # fmt: skip
     np.testing.assert_allclose(
-        trace.train_value[-1], [distance_of(model["w"], t) for t in (0, 9, 1)]
+        trace.judging_value[-1], [distance_of(model["w"], t) for t in (0, 9, 1)]
     )
     assert trace.requirement.tolist() == [5, 1, 3]
     assert trace.train_samples.tolist() == [10, 20, 30]

@@ -111,7 +111,9 @@ def test_krum_with_too_few_replies_leaves_the_model_as_it_was(monkeypatch):
 
 
 def test_what_apps_tell_of_their_training_is_averaged():
-    apps = [make_app(1.0, 2.0, 0.5, n, **{"train_loss": x}) for n, x in ((10.0, 1.0), (30.0, 2.0))]
+    apps = [
+        make_app(1.0, 2.0, 0.5, n, **{"judging_loss": x}) for n, x in ((10.0, 1.0), (30.0, 2.0))
+    ]
     ((_, metrics),) = train(MaxFL(), Nodes(*apps))
     assert metrics["train-loss"] == pytest.approx(1.75)
     assert keys.WEIGHT not in metrics

@@ -85,7 +85,7 @@ def test_the_best_point_is_that_of_the_largest_mean():
         ("A", x, seed, metric, value)
         for x, pair in values.items()
         for seed, value in enumerate(pair)
-        for metric in ("gm_appeal", "preferred_accuracy", "train_loss")
+        for metric in ("gm_appeal", "preferred_accuracy", "judging_loss")
     ]
     diverged = [*rows[:-1], (*rows[-1][:4], np.nan)]  # 3 has appeal, but once no loss
     assert best_point(TOY, found(rows), "toy", "A") == {"x": 3}

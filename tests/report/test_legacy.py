@@ -14,8 +14,8 @@ from maxfl.utils.files import read_json, write_json
 from support.made_runs import make_history, settings_of, write_run
 
 COLUMNS = {
-    "participated": "took_part", "satisfied_held_out": "appeals_held_out",
-    "satisfied_training": "appeals_training", "satisfied_literal": "appeals_literal",
+    "participated": "took_part", "satisfied_test": "appeals_held_out",
+    "satisfied_judging": "appeals_training", "satisfied_literal": "appeals_literal",
 }  # fmt: skip
 NEW = {
     "participation": {"rule": "opt-out", "start_round": 1},

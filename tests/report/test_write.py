@@ -98,7 +98,7 @@ def test_nothing_is_overwritten_silently(folders, tmp_path):
 
 def test_a_diverged_run_is_shown(tmp_path):
     history = make_history(6, 3)
-    for field in (history.evaluation.train_loss, history.evaluation.test_loss):
+    for field in (history.evaluation.judging_loss, history.evaluation.test_loss):
         field[:, 1:] = np.nan
         field[:, 2, ::2] = np.inf
     run = write_run(tmp_path / "run", history, settings_of("maxfl"))

@@ -118,7 +118,7 @@ def test_a_run_goes_on_with_another_number_of_devices(folder, whole):
 def test_a_rule_of_the_same_name_that_demands_more_is_refused(tmp_path):
     def times(factor):
         def rule(federation, solo):  # noqa: ARG001
-            return factor * solo.train_loss
+            return factor * solo.judging_loss
 
         return maxfl.custom(rule, steps=10)
 

@@ -45,11 +45,11 @@ def test_the_folder_holds_the_history_in_open_formats(history, folder):
     assert rows.count((1, 6, 2)) == 1
     at, evaluation = rows.index((1, 6, 2)), history.evaluation
     for column, values in (
-        ("train_loss", evaluation.train_loss), ("test_loss", evaluation.test_loss),
+        ("judging_loss", evaluation.judging_loss), ("test_loss", evaluation.test_loss),
         ("test_accuracy", evaluation.test_metrics[0]), ("weight", evaluation.weight),
         ("willing", evaluation.willing), ("sampled", history.sampled()),
         ("participated", history.participated()),
-        ("satisfied_held_out", history.satisfied("held-out")),
+        ("satisfied_test", history.satisfied("test")),
     ):  # fmt: skip
         assert table[column][at] == values[1, 2, 2]
     rounds, cohorts = pq.read_table(folder / "rounds.parquet").to_pydict(), history.cohorts
@@ -60,7 +60,7 @@ def test_the_folder_holds_the_history_in_open_formats(history, folder):
     assert f"Its parameters: {sum(count_parameters(MODEL)):,} trained. Its loss: `cross-" in card
     clients = pq.read_table(folder / "clients.parquet").to_pydict()
     np.testing.assert_array_equal(clients["train_samples"][: SMALL.clients], SMALL.train_sizes)
-    np.testing.assert_array_equal(clients["requirement"], history.thresholds.train.ravel())
+    np.testing.assert_array_equal(clients["requirement"], history.thresholds.judging.ravel())
     assert clients["name"][:3] == ["0", "1", "2"]
 
 

@@ -60,7 +60,7 @@ def test_values_of_several_types_are_text():
 def test_every_metric_has_a_column():
     history = make_history(4, 2, metrics=REGRESSION)
     columns = history_table(history, [0]).column_names
-    assert columns[5:9] == ["train_loss", "test_loss", "test_mae", "test_rmse"]
+    assert columns[5:9] == ["judging_loss", "test_loss", "test_mae", "test_rmse"]
     sizes = np.array(list("abcd")), np.ones(4, int), np.ones(4, int)
     columns = clients_table(history, *sizes, [0]).column_names
     assert columns[-3:] == ["solo_test_loss", "solo_test_mae", "solo_test_rmse"]
@@ -72,8 +72,8 @@ def test_every_metric_has_a_column():
 def test_the_columns_of_a_classifier():
     columns = history_table(make_history(4, 2), [0]).column_names
     assert columns == [
-        "configuration", "round", "client", "seen", "byzantine", "train_loss", "test_loss",
-        "test_accuracy", "satisfied_held_out", "satisfied_training", "satisfied_literal", "willing",
+        "configuration", "round", "client", "seen", "byzantine", "judging_loss", "test_loss",
+        "test_accuracy", "satisfied_test", "satisfied_judging", "satisfied_literal", "willing",
         "sampled", "participated", "weight",
     ]  # fmt: skip
 

@@ -64,7 +64,7 @@ def test_a_sweep_adds_its_groups_up(tmp_path):
         read_status(tmp_path / "nowhere")
     assert read_status(tmp_path).stage == "the sweep has not begun to train"
     run = write_run(tmp_path / "groups/0000", make_history(4, 10), settings_of("fedavg"))
-    figures = {"gm_appeal": {"held-out": 0.5}, "test_accuracy": 0.25, "willing": 1.0}
+    figures = {"gm_appeal": {"test": 0.5}, "test_accuracy": 0.25, "willing": 1.0}
     summary = {"rounds": 10, "configurations": [{"values": {"seed": 1}, "seen": figures}]}
     write_json(run / "summary.json", summary)
     started(tmp_path / "groups/0001")

@@ -42,7 +42,7 @@ def make_history(
         rounds=np.arange(rounds + 1),
         is_seen=np.arange(clients) < clients - unseen,
         evaluation=Evaluation(
-            train_loss=loss,
+            judging_loss=loss,
             test_loss=loss + 0.1,
             test_metrics=tuple(_metric(info, loss) for info in metrics),
             willing=loss < threshold[:, None],
@@ -111,14 +111,14 @@ def write_run(folder, history, settings, seed=0, digest="same"):
 
 def clients_table(history):
     clients = len(history.is_seen)
-    threshold = history.thresholds.train[0]
+    threshold = history.thresholds.judging[0]
     return pa.table({
         "configuration": np.zeros(clients, np.int32), "client": np.arange(clients, dtype=np.int32),
         "name": [str(k) for k in range(clients)], "seen": history.is_seen,
         "byzantine": history.is_byzantine[0], "train_samples": np.full(clients, 5, np.int32),
         "test_samples": np.full(clients, 2, np.int32), "requirement": threshold,
         "test_requirement": threshold,
-        "solo_train_loss": threshold, "solo_test_loss": threshold,
+        "solo_judging_loss": threshold, "solo_test_loss": threshold,
         **{f"solo_test_{info.name}": values[0]
            for info, values in zip(history.metric_infos, history.solo.test_metrics, strict=True)},
     })  # fmt: skip

@@ -25,7 +25,7 @@ def assert_many_rounds(algorithm, participation=None, temperatures=None, server_
     participation = participation or maxfl.everyone()
     history = trained(algorithm, TRAINING._replace(rounds=ROUNDS), participation=participation)
     clients, w = client_data(), initial_params()
-    rho = history.thresholds.train[0].astype(float)
+    rho = history.thresholds.judging[0].astype(float)
     for t in range(ROUNDS):
         cohort = participants(history, t)
         assert cohort, "the setting should keep someone in each round"

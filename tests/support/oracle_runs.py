@@ -89,7 +89,7 @@ def assert_rounds(algorithm, step):
     history = trained(algorithm)
     clients = client_data()
     w, state = initial_params(), None
-    rho = history.thresholds.train[0].astype(np.float64)
+    rho = history.thresholds.judging[0].astype(np.float64)
     seen = clients[: small.SMALL.seen]
     for t in range(TRAINING.rounds):
         common = (seen, participants(history, t), minibatch_gradient(clients, t), STEPS, LR)

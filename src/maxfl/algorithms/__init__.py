@@ -12,6 +12,7 @@ from maxfl.algorithms.fedavg import fedavg
 from maxfl.algorithms.fedprox import fedprox
 from maxfl.algorithms.maxfl import maxfl
 from maxfl.algorithms.maxfl_annealed import maxfl_annealed
+from maxfl.algorithms.maxfl_auto import maxfl_auto
 from maxfl.algorithms.maxfl_surrogates import maxfl_exponential, maxfl_log, maxfl_relu
 from maxfl.algorithms.mwfed import mwfed
 from maxfl.algorithms.perfedavg import perfedavg, perfedavg_hf
@@ -23,6 +24,7 @@ from maxfl.core.algorithm import Algorithm
 ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
     "fedavg": fedavg,
     "maxfl": maxfl,
+    "maxfl-auto": maxfl_auto,
     "maxfl-annealed": maxfl_annealed,
     "maxfl-relu": maxfl_relu,
     "maxfl-log": maxfl_log,
@@ -48,6 +50,7 @@ __all__ = [
     "fedprox",
     "maxfl",
     "maxfl_annealed",
+    "maxfl_auto",
     "maxfl_exponential",
     "maxfl_log",
     "maxfl_relu",

@@ -214,6 +214,7 @@ def _show_table(configurations: Sequence[dict[str, Any]], title: str, metric: "M
         table.add_column(heading, justify="right")
     for key, entries in rows.items():
         groups = _groups(entries)
+        chosen_by = "judging" if entries[0].get("judge") == "held-out" else "test"
         labels = key if len(headings) == len(key) else (_in_one_cell(names, key),)
         for i, (group, figures) in enumerate(groups.items()):
             table.add_row(
@@ -221,9 +222,9 @@ def _show_table(configurations: Sequence[dict[str, Any]], title: str, metric: "M
                 group,
                 "diverged"
                 if all(e["diverged"] for e in entries)
-                else spread([f[APPEAL.key]["held-out"] for f in figures], APPEAL.digits),
+                else spread([f[APPEAL.key]["test"] for f in figures], APPEAL.digits),
                 spread([f[measure.key] for f in figures], *shown),
-                spread([f[preferred.key]["held-out"] for f in figures], *shown),
+                spread([f[preferred.key][chosen_by] for f in figures], *shown),
                 end_section=i == len(groups) - 1,
             )
     console.print(table)

@@ -53,6 +53,9 @@ class Metadata(NamedTuple):
         notes: How the split came out, where it is not as one would think.
         vocabulary: What numbers of tokens stand for; None where features are no tokens.
         features: What each feature of a sample is; None where they have no names.
+        overlap: How many samples after another one share something with it, as in a text.
+        judges_by_training: Whether each client has too few samples to hold any out, and judges by
+            its training data although others do not, bool[K]; None for nobody.
     """
 
     title: str = "own data"
@@ -62,19 +65,23 @@ class Metadata(NamedTuple):
     notes: tuple[str, ...] = ()
     vocabulary: tuple[str, ...] | None = None
     features: tuple[str, ...] | None = None
+    overlap: int = 0
+    judges_by_training: NDArray[np.bool_] | None = None
 
 
 class Federation(NamedTuple):
-    """Clients with their training and test data; the first ``seen`` of them can participate.
+    """Clients with their data in three parts; the first ``seen`` of them can participate.
 
     Attributes:
         train: Training samples of all K clients.
-        test: Held-out samples of all K clients.
+        test: Test samples of all K clients, for reported figures alone.
         seen: Number of clients that participate in training; the others only look at the result.
         classes: Number of classes; None where labels are something else.
         input_scaling: From stored features to the model's input.
         metadata: For people.
         known_digest: Of files on disk, digested when they were written.
+        judging: Samples that clients judge a model by and do not train on; None where they are
+            still to be held out from the training samples, or nobody holds out any.
     """
 
     train: Samples
@@ -84,6 +91,7 @@ class Federation(NamedTuple):
     input_scaling: InputScaling = InputScaling()
     metadata: Metadata = Metadata()
     known_digest: str | None = None
+    judging: Samples | None = None
 
     @property
     def clients(self) -> int:
@@ -99,6 +107,21 @@ class Federation(NamedTuple):
     def test_sizes(self) -> NDArray[np.int64]:
         """Number of test samples of each client, int[K]."""
         return np.diff(self.test.offsets)
+
+    @property
+    def judging_sizes(self) -> NDArray[np.int64]:
+        """Number of samples that each client holds out to judge by, int[K]."""
+        if self.judging is None:
+            return np.zeros(self.clients, np.int64)
+        by_training = self.metadata.judges_by_training
+        return np.where(
+            False if by_training is None else by_training, 0, np.diff(self.judging.offsets)
+        )
+
+    @property
+    def judged(self) -> Samples:
+        """Samples that clients judge a model by: the judging part, or their training data."""
+        return self.train if self.judging is None else self.judging
 
     @property
     def is_seen(self) -> NDArray[np.bool_]:
@@ -279,7 +302,10 @@ class Federation(NamedTuple):
 
     def _sizes(self) -> str:
         train, test = (span(sizes, "{:,}".format) for sizes in (self.train_sizes, self.test_sizes))
-        return f"{train} train and {test} test samples each"
+        if self.judging is None:
+            return f"{train} train and {test} test samples each"
+        judging = span(self.judging_sizes, "{:,}".format)
+        return f"{train} train, {judging} judging and {test} test samples each"
 
     def _labels(self) -> str:
         if self.classes is None:
@@ -304,7 +330,9 @@ class Federation(NamedTuple):
         sha = hashlib.sha256()
         names = () if self.metadata.names is None else (self.metadata.names,)
         classes = -1 if self.classes is None else self.classes
-        for part in (*self.train, *self.test, self.seen, classes, *self.input_scaling, *names):
+        judging = () if self.judging is None else self.judging
+        parts = (*self.train, *self.test, self.seen, classes, *self.input_scaling, *names, *judging)
+        for part in parts:
             array = np.ascontiguousarray(part)
             sha.update(f"{array.dtype}{array.shape}".encode())
             sha.update(array.view(np.uint8).data)

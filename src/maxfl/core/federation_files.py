@@ -171,7 +171,11 @@ class _Writer:
         scaling = input_scaling or default_input_scaling(x.dtype)
         labels = {} if classes is not None else {"y": {"dtype": y.dtype.str, "shape": y.shape[1:]}}
         names = metadata.names is not None and np.asarray(metadata.names).astype(str).dtype.str
-        named = {"vocabulary": metadata.vocabulary, "feature_names": metadata.features}
+        named: dict[str, Any] = {
+            "vocabulary": metadata.vocabulary,
+            "feature_names": metadata.features,
+        }
+        named["overlap"] = metadata.overlap or None
         words = {key: value for key, value in named.items() if value is not None}
         description = {
             "clients": count, "seen": count - unseen, "classes": classes, "title": metadata.title,
@@ -243,15 +247,18 @@ def _open(folder: Path, description: dict[str, Any]) -> Federation:
         _each(folder, "names", description, description["names"]),
         _each(folder, "flipped", description, "?"),
         tuple(description["notes"]),
-        *(
-            tuple(description[key]) if key in description else None
-            for key in ("vocabulary", "feature_names")
-        ),
+        _texts(description, "vocabulary"),
+        _texts(description, "feature_names"),
+        description.get("overlap", 0),
     )
     known = digest(json.dumps(description, sort_keys=True).encode())
     return Federation(
         train, test, description["seen"], description["classes"], input_scaling, metadata, known
     )
+
+
+def _texts(description: dict[str, Any], key: str) -> tuple[str, ...] | None:
+    return tuple(description[key]) if key in description else None
 
 
 def _samples(folder: Path, split: str, description: dict[str, Any]) -> Samples:
@@ -299,13 +306,11 @@ def _mapped(path: Path, dtype: Any, shape: tuple[int, ...]) -> Any:
     return np.memmap(path, dtype, "r", shape=shape)
 
 
-def read_clients(samples: Samples, clients: NDArray[np.int64], room: int | None = None) -> Samples:
-    """Copy the samples of some clients, in their order; with ``room`` for so many rows."""
+def read_clients(samples: Samples, clients: NDArray[np.int64]) -> Samples:
+    """Copy the samples of some clients, in their order."""
     starts, ends = samples.offsets[clients], samples.offsets[clients + 1]
     offsets = client_offsets(ends - starts, "clients that are read at once")
-    room = int(offsets[-1]) if room is None else room
-    x = np.zeros((room, *samples.x.shape[1:]), samples.x.dtype)
-    y = np.zeros((room, *samples.y.shape[1:]), samples.y.dtype)
+    x, y = (np.zeros((offsets[-1], *a.shape[1:]), a.dtype) for a in samples[:2])
     for begin, end, at in zip(starts, ends, offsets[:-1], strict=True):
         x[at : at + end - begin] = samples.x[begin:end]
         y[at : at + end - begin] = samples.y[begin:end]

@@ -6,35 +6,41 @@ and metrics of those models, never the models, so memory does not grow with clie
 
 import hashlib
 import inspect
-import threading
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from itertools import product
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxfl.core.federation import Federation
+from maxfl.core.judging import Judge, Judging, judging
 from maxfl.utils.display import numbers, one_line
-from maxfl.utils.errors import InputError, check_count, check_number
+from maxfl.utils.errors import InputError, check_number, did_you_mean
 
 Floats = NDArray[np.float32]
+RATES = (0.1, 0.01, 0.001)
+"""Learning rates that a client tries alone, unless told otherwise: one of them suits most."""
+BATCH_SIZE = 32
+TRAINING: Literal["training"] = "training"
+"""In place of a learning rate or a batch size: that of the run."""
 
 
 class Solo(NamedTuple):
     """How each client's model, trained alone, does on the client's own data, float32[..., K] each.
 
     Attributes:
-        train_loss: On its training data.
-        test_loss: Held out.
-        test_metrics: Those of the model, held out, in their order.
-        train_metric: On its training data, the metric that the requirement is about; () where that
-            is the loss.
+        judging_loss: On the data that it judges by.
+        test_loss: On its test data.
+        test_metrics: Those of the model on its test data, in their order.
+        judging_metric: On the data that it judges by, the metric that the requirement is about; ()
+            where that is the loss.
     """
 
-    train_loss: Any
+    judging_loss: Any
     test_loss: Any
     test_metrics: tuple[Any, ...]
-    train_metric: Any = ()
+    judging_metric: Any = ()
 
     @property
     def test_metric(self) -> Any:
@@ -42,30 +48,40 @@ class Solo(NamedTuple):
         return self.test_metrics[0]
 
 
-class SoloCache:
-    """Solo results shared between runs, so that none is trained twice, nor by two at once."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self._known: dict[Any, Solo] = {}
-
-    def get(self, key: Any, train: Callable[[], Solo]) -> Solo:
-        """Return what is known by this key, else what ``train`` gives; hold the lock meanwhile."""
-        if key not in self._known:
-            self._known[key] = train()
-        return self._known[key]
-
-
 class Thresholds(NamedTuple):
     """What the global model must beat, float32[..., K]: losses, or values of the metric.
 
     Attributes:
-        train: ρ_k, against training data: what a client can act on.
-        test: Its held-out counterpart.
+        judging: ρ_k, against the data that a client judges by: what it can act on.
+        test: Its counterpart for test data: what is reported.
     """
 
-    train: Any
+    judging: Any
     test: Any
+
+
+class SoloTraining(NamedTuple):
+    """How clients train alone: where there are several ways, each keeps its best model.
+
+    Attributes:
+        steps: SGD steps.
+        local_lr: Learning rates; None for the run's own.
+        batch_size: Batch sizes; None for the run's own.
+    """
+
+    steps: tuple[int, ...] = (100,)
+    local_lr: tuple[float, ...] | None = RATES
+    batch_size: tuple[int, ...] | None = (BATCH_SIZE,)
+
+    @property
+    def ways(self) -> Iterator[tuple[int, float | None, int | None]]:
+        """Every combination of steps, learning rate and batch size."""
+        return product(self.steps, self.local_lr or (None,), self.batch_size or (None,))
+
+    @property
+    def follows_training(self) -> bool:
+        """Whether what clients require changes with the run's learning rate or batch size."""
+        return self.local_lr is None or self.batch_size is None
 
 
 class ClientValues(NamedTuple):
@@ -73,18 +89,18 @@ class ClientValues(NamedTuple):
 
     Attributes:
         names: Of the clients, as texts; None where there is one value for every client, in order.
-        train: ρ_k, float32[n]; NaN for a client that has none of its own.
-        test: Its held-out counterpart, likewise.
+        judging: ρ_k, float32[n]; NaN for a client that has none of its own.
+        test: Its counterpart for test data, likewise.
     """
 
     names: tuple[str, ...] | None
-    train: Floats
+    judging: Floats
     test: Floats
 
     def digest(self) -> str:
         """Return SHA-256 of names and values."""
         sha = hashlib.sha256(repr(self.names).encode())
-        sha.update(self.train.tobytes() + self.test.tobytes())
+        sha.update(self.judging.tobytes() + self.test.tobytes())
         return sha.hexdigest()
 
 
@@ -95,22 +111,24 @@ class Requirement(NamedTuple):
     """How ρ_k comes about: see ``solo``, ``fixed``, ``metric``, ``per_client``, ``custom``.
 
     Attributes:
-        steps: SGD steps of the solo models, with the training's own batch size and η_l.
+        training: How solo models are trained.
         multiple: ρ_k as a multiple of the solo model's value.
         value: If given, ρ_k is this for every client: a loss, or a value of the metric.
         rule: If given, ``rule(federation, solo) -> ρ[K]`` or a pair of such.
         metric: The metric that decides, by name; None for the loss.
         clients: If given, what single clients require; the rest is for those without.
         has_rest: Whether there is a requirement for those without.
+        judging: The data that clients judge by.
     """
 
-    steps: int = 100
+    training: SoloTraining = SoloTraining()
     multiple: ArrayLike = 1.0
     value: ArrayLike | None = None
     rule: RequirementRule | None = None
     metric: str | None = None
     clients: ClientValues | None = None
     has_rest: bool = True
+    judging: Judging = Judging()
 
     def __repr__(self) -> str:
         """Return how it would be written."""
@@ -126,10 +144,13 @@ class Requirement(NamedTuple):
             case "metric":
                 words = f"{self.metric!r}, {numbers(self.value)}"
             case _:
-                words = f"{numbers(self.multiple)}, steps={self.steps}{metric}"
+                words = (
+                    f"{numbers(self.multiple)}, steps={_one_or_all(self.training.steps)}{metric}"
+                )
+        words += "" if self.judging.holds_out else f", judge={self.judging.data!r}"
         if self.clients is None:
             return words
-        own = int(np.isfinite(self.clients.train).sum())
+        own = int(np.isfinite(self.clients.judging).sum())
         rest = f", otherwise={self.kind}({words})" if self.has_rest else ""
         return f"{own} values{metric}{rest}"
 
@@ -148,40 +169,68 @@ class Requirement(NamedTuple):
         return "fixed" if self.metric is None else "metric"
 
 
-def solo(multiple: ArrayLike = 1.0, steps: int = 100, *, metric: str | None = None) -> Requirement:
+class Options(TypedDict, total=False):
+    """What may be said of every requirement.
+
+    Attributes:
+        local_lr: Learning rate of solo models; of a list, each client keeps the best of its models
+            by the data that it judges by; "training" for the run's own.
+        batch_size: Batch size of solo models, likewise.
+        judge: What clients judge by: "held-out", samples that they hold out from training, or
+            "training", their training data, as in the paper.
+        judge_fraction: Of its training data, that a client holds out.
+    """
+
+    local_lr: ArrayLike | Literal["training"]
+    batch_size: ArrayLike | Literal["training"]
+    judge: Judge
+    judge_fraction: float
+
+
+def solo(
+    multiple: ArrayLike = 1.0,
+    steps: ArrayLike = 100,
+    *,
+    metric: str | None = None,
+    **options: Unpack[Options],
+) -> Requirement:
     """Require ``multiple`` times the loss of a model that client k trains alone (paper: 1).
 
-    With ``metric``, by name, that model's metric takes the place of its loss.
+    Args:
+        multiple: Of that loss.
+        steps: SGD steps of solo models; of a list, each client keeps the best of its models.
+        metric: By name: that model's metric takes the place of its loss.
+        options: ``local_lr``, ``batch_size``, ``judge``, ``judge_fraction``, see ``Options``.
     """
     check_number("requirement.multiple", multiple, above=0)
-    check_count("requirement.steps", steps, least=0)
     _check_name(metric)
-    return Requirement(steps=steps, multiple=multiple, metric=metric)
+    return _with_options(Requirement(multiple=multiple, metric=metric), steps, options)
 
 
-def fixed(loss: ArrayLike, steps: int = 100) -> Requirement:
+def fixed(loss: ArrayLike, steps: ArrayLike = 100, **options: Unpack[Options]) -> Requirement:
     """Require one loss for all clients; solo models are still trained, to compare with.
 
-    An array makes a sweep; for a loss for each client see ``per_client``.
+    An array makes a sweep; for a loss for each client see ``per_client``. The rest is as for
+    ``solo``.
     """
     check_number("requirement.loss", loss, least=0)
-    check_count("requirement.steps", steps, least=0)
-    return Requirement(steps=steps, value=loss)
+    return _with_options(Requirement(value=loss), steps, options)
 
 
-def metric(name: str, value: ArrayLike, steps: int = 100) -> Requirement:
+def metric(
+    name: str, value: ArrayLike, steps: ArrayLike = 100, **options: Unpack[Options]
+) -> Requirement:
     """Require one value of a metric of the model: at least 0.8 accuracy, at most 0.3 ``mae``.
 
     Which of both the metric says: whether more of it is better. It then decides who is satisfied
     and who participates, and MaxFL weighs clients by its gap, with a temperature in its units;
-    what is trained is still the loss.
+    what is trained is still the loss. The rest is as for ``solo``.
     """
     if name is None:
         raise InputError('requirement.metric: name one, as maxfl.metric("accuracy", 0.8)')
     _check_name(name)
     check_number("requirement.value", value)
-    check_count("requirement.steps", steps, least=0)
-    return Requirement(steps=steps, value=value, metric=name)
+    return _with_options(Requirement(value=value, metric=name), steps, options)
 
 
 def per_client(
@@ -190,21 +239,21 @@ def per_client(
     *,
     metric: str | None = None,
     otherwise: Requirement | None = None,
-    steps: int | None = None,
+    steps: ArrayLike | None = None,
+    **options: Unpack[Options],
 ) -> Requirement:
     """Require of each client its own loss, or its own value of a metric.
 
     Args:
         values: A number for each client, in the federation's order, or by its name; NaN, or a name
             that is left out, for a client that has none.
-        held_out: Likewise, for held-out data; by default the same values.
+        held_out: Likewise, for test data; by default the same values.
         metric: The metric that they are values of; by default they are losses.
         otherwise: What clients without a value require, of the same metric.
         steps: SGD steps of the solo models; by default those of ``otherwise``.
+        options: As for ``solo``; by default those of ``otherwise``.
     """
     _check_name(metric)
-    if steps is not None:
-        check_count("requirement.steps", steps, least=0)
     clients = _client_values(values, held_out)
     if metric is None and min(np.nanmin(side, initial=0.0) for side in clients[1:]) < 0:
         raise InputError("per_client: some values are below 0, which no loss is: correct them")
@@ -220,25 +269,74 @@ def per_client(
             f"per_client: values are {_of(metric)} and those without one require "
             f"{_of(rest.metric)}: a run has one that decides; say the same metric for both"
         )
-    return rest._replace(
-        steps=rest.steps if steps is None else steps, metric=metric, clients=clients,
-        has_rest=otherwise is not None,
-    )  # fmt: skip
+    whole = rest._replace(metric=metric, clients=clients, has_rest=otherwise is not None)
+    return _with_options(whole, rest.training.steps if steps is None else steps, options)
 
 
-def custom(rule: RequirementRule, steps: int = 100, *, metric: str | None = None) -> Requirement:
+def custom(
+    rule: RequirementRule,
+    steps: ArrayLike = 100,
+    *,
+    metric: str | None = None,
+    **options: Unpack[Options],
+) -> Requirement:
     """Require ρ = ``rule(federation, solo)``: one number per client, or a tuple of two such arrays.
 
-    Of a tuple the second is for held-out data. ``solo`` has ``train_loss``, ``test_loss`` and
+    Of a tuple the second is for test data. ``solo`` has ``judging_loss``, ``test_loss`` and
     ``test_metric``, the first of the model's metrics (accuracy for classifiers), of the solo
-    models, [K] each; with ``metric``, by name, ρ are values of it, and there is ``train_metric``.
+    models, [K] each; with ``metric``, by name, ρ are values of it, and there is ``judging_metric``.
+    The rest is as for ``solo``.
     """
     if not callable(rule):
         raise InputError(f"requirement.custom({rule!r}): expected a function of (federation, solo)")
     _check_signature(rule)
-    check_count("requirement.steps", steps, least=0)
     _check_name(metric)
-    return Requirement(steps=steps, rule=rule, metric=metric)
+    return _with_options(Requirement(rule=rule, metric=metric), steps, options)
+
+
+def _with_options(requirement: Requirement, steps: Any, options: Options) -> Requirement:
+    """Return the requirement with what was said of solo models and judging."""
+    known = (*Options.__annotations__, "steps")
+    if unknown := [name for name in options if name not in known]:
+        raise InputError(
+            f"a requirement has no {unknown[0]}: expected {', '.join(known)}"
+            f"{did_you_mean(unknown[0], known)}"
+        )
+    training, before = requirement.training, requirement.judging
+    rates, sizes = options.get("local_lr"), options.get("batch_size")
+    return requirement._replace(
+        training=SoloTraining(
+            _ways("steps", steps, least=0),
+            training.local_lr if rates is None else _rates(rates),
+            training.batch_size if sizes is None else _sizes(sizes),
+        ),
+        judging=judging(
+            options.get("judge", before.data), options.get("judge_fraction", before.fraction)
+        ),
+    )
+
+
+def _rates(given: Any) -> tuple[float, ...] | None:
+    """Return learning rates of solo models; None for the run's own."""
+    if isinstance(given, str) and given == TRAINING:
+        return None
+    check_number("requirement.local_lr", given, above=0)
+    return tuple(float(rate) for rate in np.ravel(given))
+
+
+def _sizes(given: Any) -> tuple[int, ...] | None:
+    """Return batch sizes of solo models; None for the run's own."""
+    return None if isinstance(given, str) and given == TRAINING else _ways("batch_size", given, 1)
+
+
+def _ways(name: str, given: Any, least: int) -> tuple[int, ...]:
+    """Return whole numbers, of which each is another way to train alone."""
+    check_number(f"requirement.{name}", given, least=least, whole=True)
+    return tuple(int(number) for number in np.ravel(given))
+
+
+def _one_or_all(ways: tuple[Any, ...]) -> str:
+    return str(ways[0]) if len(ways) == 1 else str(list(ways))
 
 
 def _check_signature(rule: RequirementRule) -> None:

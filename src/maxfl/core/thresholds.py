@@ -29,28 +29,28 @@ def align(requirement: Requirement, federation: Federation) -> Requirement:
     if given is None:
         return requirement
     if given.names is None:
-        if given.train.shape != (federation.clients,):
+        if given.judging.shape != (federation.clients,):
             raise InputError(
-                f"per_client has {len(given.train)} values, and the federation "
+                f"per_client has {len(given.judging)} values, and the federation "
                 f"{federation.clients} clients: give one for each, NaN for those without"
             )
-        train, test = given.train, given.test
+        judging, test = given.judging, given.test
     else:
-        train, test = _by_name(given, federation)
-    missing = np.flatnonzero(np.isnan(train) | np.isnan(test))
+        judging, test = _by_name(given, federation)
+    missing = np.flatnonzero(np.isnan(judging) | np.isnan(test))
     if missing.size and not requirement.has_rest:
         raise InputError(
             f"{missing.size} of {federation.clients} clients have no requirement "
             f"({_listed(federation.names[missing])}): give them one, or say what they require, "
             f"per_client(..., otherwise=maxfl.solo()) or requirement.otherwise"
         )
-    return requirement._replace(clients=ClientValues(None, train, test))
+    return requirement._replace(clients=ClientValues(None, judging, test))
 
 
 def needs_solo(requirement: Requirement) -> bool:
     """Tell whether ρ of some client depends on what it trains alone; of an aligned requirement."""
     clients = requirement.clients
-    if clients is not None and not np.isnan(clients.train).any():
+    if clients is not None and not np.isnan(clients.judging).any():
         return False
     return requirement.value is None
 
@@ -82,7 +82,7 @@ def thresholds(
     def pick(values: Floats, others: Any) -> Floats:
         return np.where(np.isnan(values[chosen]), others, values[chosen]).astype(np.float32)
 
-    return Thresholds(pick(clients.train, rest.train), pick(clients.test, rest.test))
+    return Thresholds(pick(clients.judging, rest.judging), pick(clients.test, rest.test))
 
 
 def _of_the_rest(
@@ -102,8 +102,8 @@ def _of_the_rest(
         row = _column(requirement.value, shape)
         return Thresholds(row, row)
     factor = _column(requirement.multiple, shape)
-    train = solo.train_loss if criterion.metric is None else solo.train_metric
-    return Thresholds(factor * train, factor * criterion.value(solo.test_loss, solo.test_metrics))
+    judged = solo.judging_loss if criterion.metric is None else solo.judging_metric
+    return Thresholds(factor * judged, factor * criterion.value(solo.test_loss, solo.test_metrics))
 
 
 def _column(numbers: ArrayLike, shape: tuple[int, int]) -> Floats:
@@ -113,7 +113,7 @@ def _column(numbers: ArrayLike, shape: tuple[int, int]) -> Floats:
 
 
 def _apply(rule: RequirementRule, federation: Federation, solo: Solo) -> tuple[Floats, Floats]:
-    """Call a user's rule and check what it gives, for training and for held-out data."""
+    """Call a user's rule and check what it gives, for judging and for test data."""
     given = rule(federation, solo)
     is_pair = isinstance(given, tuple) and len(given) == 2 and not any(map(np.isscalar, given))
     pair: Any = given if is_pair else (given, given)
@@ -156,7 +156,7 @@ def _by_name(given: ClientValues, federation: Federation) -> tuple[Floats, Float
             stacklevel=5,
         )
     none = np.float32(np.nan)
-    train, test = (np.where(rows < 0, none, side[rows]) for side in (given.train, given.test))
+    train, test = (np.where(rows < 0, none, side[rows]) for side in (given.judging, given.test))
     return train, test
 
 

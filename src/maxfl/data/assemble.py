@@ -117,7 +117,7 @@ def train_test_split(
     new_label = None if classes is None else label_map(flip, classes, rng)
     metadata = Metadata(
         dataset.title, dataset.labels or None, names, is_flipped, (*dataset.notes, *notes),
-        dataset.vocabulary or None, dataset.features or None,
+        dataset.vocabulary or None, dataset.features or None, dataset.overlap,
     )  # fmt: skip
     inputs = fit_inputs(dataset, train[: len(train) - unseen])
     return TrainTestSplit(train, test, is_flipped, new_label, metadata, inputs)

@@ -16,6 +16,7 @@ CLIENT_COLUMNS = (
     "flipped",
     "byzantine",
     "train_samples",
+    "judging_samples",
     "test_samples",
 )
 
@@ -27,8 +28,9 @@ class FederationStats(NamedTuple):
         title: What the data are.
         labels: What the classes mean; without classes, one name for all samples.
         names: What the data call each client, or their numbers, [K].
-        counts: Samples of each label, training and test together, int[K, classes].
+        counts: Samples of each label, all parts together, int[K, classes].
         train_sizes: int[K].
+        judging_sizes: int[K].
         test_sizes: int[K].
         is_seen: Whether each client can participate in training, bool[K].
         flipped: Whether each client's labels contradict the others', bool[K].
@@ -41,6 +43,7 @@ class FederationStats(NamedTuple):
     names: NDArray[Any]
     counts: NDArray[np.int64]
     train_sizes: NDArray[np.int64]
+    judging_sizes: NDArray[np.int64]
     test_sizes: NDArray[np.int64]
     is_seen: NDArray[np.bool_]
     flipped: NDArray[np.bool_]
@@ -70,8 +73,9 @@ def federation_stats(
         metadata.title,
         metadata.labels or names,
         federation.names,
-        _count(federation.train, classes) + _count(federation.test, classes),
+        _count_all(federation),
         federation.train_sizes,
+        federation.judging_sizes,
         federation.test_sizes,
         federation.is_seen,
         nobody if metadata.flipped is None else metadata.flipped,
@@ -89,6 +93,7 @@ def write_clients(stats: FederationStats, path: Path) -> None:
         stats.flipped.astype(int),
         stats.byzantine.astype(int),
         stats.train_sizes,
+        stats.judging_sizes,
         stats.test_sizes,
         *stats.counts.T,
     )
@@ -96,6 +101,17 @@ def write_clients(stats: FederationStats, path: Path) -> None:
         table = csv.writer(file)
         table.writerow([*CLIENT_COLUMNS, *(f"label {name}" for name in stats.labels)])
         table.writerows(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def _count_all(federation: Federation) -> NDArray[np.int64]:
+    """Count the samples of each class that each client has, in whatever part."""
+    classes = federation.classes
+    counts = _count(federation.train, classes) + _count(federation.test, classes)
+    if federation.judging is None:
+        return counts
+    # Who holds none out judges by training data, which were counted.
+    held = (federation.judging_sizes > 0)[:, None]
+    return counts + held * _count(federation.judging, classes)
 
 
 def _count(samples: Samples, classes: int | None) -> NDArray[np.int64]:

@@ -171,10 +171,10 @@ def personal_scores(
     """Measure the model that one client would use on its own data."""
     params = _personal_model(context, state, _of_slot(measured, slot), slot)
     chunk_size = context.spec.layout.eval_batch.client
-    train = client_score(context.train_task, chunk_size, slot, params)
+    judged = context.measured(client_score(context.judging_task, chunk_size, slot, params))
     test = client_score(context.test_task, chunk_size, slot, params)
-    decides = context.measured(train).metric
-    return Personal(train.loss, test.loss, test.metrics, () if decides is None else decides)
+    decides = () if judged.metric is None else judged.metric
+    return Personal(judged.loss, test.loss, test.metrics, decides)
 
 
 def _personal_model(context: RoundContext, state: State, measured: Measured, slot: Array) -> Params:
@@ -198,7 +198,7 @@ def _measure(context: RoundContext, server: Server, measured: Any, slot: Array) 
 
     def measure(params: Params) -> Measured:
         chunk_size = spec.layout.eval_batch.client
-        return context.measured(client_score(context.train_task, chunk_size, slot, params))
+        return context.measured(client_score(context.judging_task, chunk_size, slot, params))
 
     now = _of_slot(measured, slot) if spec.measures_everyone else measure(server.params)
     finetuned = measure(_finetune(context, slot, server.params)) if spec.finetunes else now

@@ -18,7 +18,7 @@ from maxfl.core.federation import Federation, Samples
 from maxfl.core.local_optimizers import LocalOptimizer
 from maxfl.core.model import Model, ModelSummary, model_inputs
 from maxfl.core.participation import Participation, everyone
-from maxfl.core.requirement import Requirement, solo
+from maxfl.core.requirement import TRAINING, Requirement, solo
 from maxfl.core.schedules import Schedule, ScheduleHParams, ScheduleKind
 from maxfl.core.server_optimizers import ServerOptimizer, sgd
 from maxfl.engine.state import HParams
@@ -157,7 +157,12 @@ class Experiment(NamedTuple):
         """Return numbers by their names; the rest only where it is given."""
         given = self.requirement
         value = None if given.value is None else _number(given.value)
-        described: dict[str, Any] = {"steps": given.steps, "multiple": _number(given.multiple)}
+        described: dict[str, Any] = {
+            **{name: _ways(ways) for name, ways in given.training._asdict().items()},
+            "judge": given.judging.data,
+            "judge_fraction": given.judging.fraction if given.judging.holds_out else None,
+            "multiple": _number(given.multiple),
+        }
         described |= {"loss": value} if given.metric is None else {"value": value}
         if given.rule is not None:
             described |= {"rule": getattr(given.rule, "__qualname__", "callable")}
@@ -208,6 +213,7 @@ def origin_of(
     bare = federation._replace(
         train=_without_features(federation, federation.train),
         test=_without_features(federation, federation.test),
+        judging=federation.judging and _without_features(federation, federation.judging),
         known_digest=federation.digest(),
     )
     seeds = np.broadcast_to(np.asarray(experiment.seed, np.int64), configurations)
@@ -296,6 +302,13 @@ def _source(value: Any) -> str:
         return inspect.getsource(code) + said
     except (OSError, TypeError):  # typed into a prompt that keeps no source, or built in
         return said
+
+
+def _ways(ways: tuple[Any, ...] | None) -> Any:
+    """Return in which ways clients train alone, a number where there is one."""
+    if ways is None:
+        return TRAINING
+    return ways[0] if len(ways) == 1 else list(ways)
 
 
 def _plain(fields: Any) -> dict[str, Any]:

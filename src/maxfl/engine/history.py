@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from maxfl.core import appeal
 from maxfl.core.criterion import Criterion
+from maxfl.core.judging import Judge
 from maxfl.core.metrics import ACCURACY, MetricInfo
 from maxfl.core.model import Params
 from maxfl.core.requirement import Solo, Thresholds
@@ -17,16 +18,16 @@ from maxfl.utils.display import Rows, counted, html_table, one_line, span
 from maxfl.utils.errors import InputError, check_choice
 
 Floats = NDArray[np.float32]
-Reading = Literal["held-out", "training", "literal"]
+Reading = Literal["test", "judging", "literal"]
 Group = Literal["seen", "unseen", "all"]
 Whose = Literal["global", "personal"]
 TableName = Literal["metrics", "history", "rounds", "clients", "partition"]
 GROUPS, MODELS = get_args(Group), get_args(Whose)
 
 READINGS: dict[Reading, str] = {
-    "held-out": "held-out loss against the solo model's held-out loss (times `multiple`)",
-    "training": "training loss against the requirement, F_k(w) < ρ_k: what a client can act on",
-    "literal": "held-out loss against the requirement, f_k(w) < ρ_k",
+    "test": "test loss against the solo model's test loss (times `multiple`): what is reported",
+    "judging": "judging loss against the requirement, F_k(w) < ρ_k: what a client can act on",
+    "literal": "test loss against the requirement, f_k(w) < ρ_k",
 }
 """The three readings of GM-Appeal; the paper's text allows each. A metric that decides takes the
 place of the loss."""
@@ -50,6 +51,7 @@ class History(NamedTuple):
         metric_infos: The model's metrics in their order; the first is the one in tables.
         criterion: What clients judge a model by: the loss, or one of these metrics.
         origin: What it is the history of; None where that is not known.
+        judge: What data clients judge by.
     """
 
     rounds: NDArray[np.int64]
@@ -65,6 +67,7 @@ class History(NamedTuple):
     metric_infos: tuple[MetricInfo, ...] = (ACCURACY,)
     criterion: Criterion = Criterion()
     origin: Origin | None = None
+    judge: Judge = "training"
 
     def __repr__(self) -> str:
         """Return a line with the final figures, over all configurations."""
@@ -136,25 +139,23 @@ class History(NamedTuple):
 
         return plot(self)
 
-    def satisfied(
-        self, reading: Reading = "held-out", model: Whose = "global"
-    ) -> NDArray[np.bool_]:
+    def satisfied(self, reading: Reading = "test", model: Whose = "global") -> NDArray[np.bool_]:
         """Return whether the model meets each client's requirement, bool[C, E, K]."""
-        train, test = self.deciding(model)
+        judging, test = self.deciding(model)
         pairs = {
-            "held-out": (test, self.thresholds.test),
-            "training": (train, self.thresholds.train),
-            "literal": (test, self.thresholds.train),
+            "test": (test, self.thresholds.test),
+            "judging": (judging, self.thresholds.judging),
+            "literal": (test, self.thresholds.judging),
         }
         value, threshold = pairs[check_choice("reading", reading, READINGS)]
         return np.asarray(self.criterion.satisfied(value, np.asarray(threshold)[:, None, :]))
 
     def deciding(self, model: Whose = "global") -> tuple[Floats, Floats]:
-        """Return what requirements are about, on training and on held-out data, [C, E, K] each."""
+        """Return what requirements are about, on judging and on test data, [C, E, K] each."""
         scores = self.scores(model)
-        train = scores.train_loss if self.criterion.metric is None else scores.train_metric
+        judging = scores.judging_loss if self.criterion.metric is None else scores.judging_metric
         test = self.criterion.value(scores.test_loss, scores.test_metrics)
-        return np.asarray(train), np.asarray(test)
+        return np.asarray(judging), np.asarray(test)
 
     def scores(self, model: Whose = "global") -> Evaluation | Personal:
         """Return the scores of the global model, or of each client's personal or fine-tuned one."""
@@ -182,7 +183,7 @@ class History(NamedTuple):
         return isinstance(self.evaluation.personal, Personal)
 
     def gm_appeal(
-        self, clients: Group = "seen", reading: Reading = "held-out", model: Whose = "global"
+        self, clients: Group = "seen", reading: Reading = "test", model: Whose = "global"
     ) -> Floats:
         """Return the share of clients whose requirement the model meets, float[C, E]."""
         return self.mean(self.satisfied(reading, model), clients)
@@ -205,11 +206,16 @@ class History(NamedTuple):
         return self.mean(self.scores(model).test_metrics[self._metric(name)], clients)
 
     def preferred_metric(
-        self, clients: Group = "seen", reading: Reading = "held-out", model: Whose = "global"
+        self, clients: Group = "seen", reading: Reading | None = None, model: Whose = "global"
     ) -> Floats:
-        """Return the first metric if satisfied clients use the model, others their solo one."""
+        """Return the first metric if satisfied clients use the model, others their solo one.
+
+        By default they choose by their judging data, where they hold some out; in the paper's
+        protocol by their test data, as its tables do.
+        """
+        default: Reading = "judging" if self.judge == "held-out" else "test"
         chosen = appeal.preferred(
-            self.satisfied(reading, model),
+            self.satisfied(reading or default, model),
             self.scores(model).test_metrics[0],
             np.asarray(self.solo.test_metric)[:, None, :],
         )
@@ -239,11 +245,11 @@ class History(NamedTuple):
         names = [metric.name for metric in self.metric_infos]
         return {
             **{f"test_{name}": self.test_metric(clients, model, name) for name in names},
-            "gm_appeal": self.gm_appeal(clients, "held-out", model),
-            "gm_appeal_training": self.gm_appeal(clients, "training", model),
+            "gm_appeal": self.gm_appeal(clients, "test", model),
+            "gm_appeal_judging": self.gm_appeal(clients, "judging", model),
             "gm_appeal_literal": self.gm_appeal(clients, "literal", model),
-            f"preferred_{first}": self.preferred_metric(clients, "held-out", model),
-            "train_loss": self.mean(scores.train_loss, clients),
+            f"preferred_{first}": self.preferred_metric(clients, model=model),
+            "judging_loss": self.mean(scores.judging_loss, clients),
             "test_loss": self.mean(scores.test_loss, clients),
             "willing": self.willing_share(clients),
             f"solo_{first}": np.broadcast_to(self.solo_metric(clients)[:, None], shape),
@@ -289,13 +295,13 @@ class History(NamedTuple):
 
         Such a client is never satisfied and has no weight in MaxFL.
         """
-        return np.asarray((~np.isfinite(self.thresholds.train) & ~self.is_byzantine).sum(1))
+        return np.asarray((~np.isfinite(self.thresholds.judging) & ~self.is_byzantine).sum(1))
 
     def failed(self) -> NDArray[np.bool_]:
         """Return whether each configuration diverged: a loss or all requirements are not finite."""
-        finite = np.isfinite(self.evaluation.train_loss)
+        finite = np.isfinite(self.evaluation.judging_loss)
         if self.has_personal:
-            finite &= np.isfinite(self.evaluation.personal.train_loss)
+            finite &= np.isfinite(self.evaluation.personal.judging_loss)
         losses = (finite | self.is_byzantine[:, None]).all((1, 2))
         return np.asarray(~losses | (self.without_requirement() == (~self.is_byzantine).sum(1)))
 

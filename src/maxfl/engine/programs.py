@@ -112,11 +112,11 @@ def train_solo(
         optimizer = spec.local_optimizer._replace(hparams=hparams.local_optimizer)
         params = descend(fresh, gradient, steps, hparams.local_lr, optimizer)
         chunk_size = spec.layout.eval_batch.client
-        train = client_score(task, chunk_size, slot, params)
+        judged = client_score(task._replace(samples=data.judged), chunk_size, slot, params)
         test = client_score(task._replace(samples=data.test), chunk_size, slot, params)
         index = spec.criterion.metric
-        decides = () if index is None else train.metrics[index]
-        return Solo(train.loss, test.loss, test.metrics, decides)
+        decides = () if index is None else judged.metrics[index]
+        return Solo(judged.loss, test.loss, test.metrics, decides)
 
     def shard(data: Data, sweep: SoloHParams, slots: Array) -> Solo:
         def configuration(hparams: SoloHParams) -> Solo:
@@ -149,7 +149,7 @@ def run_block(
     def shard(
         data: Data, sweep: Sweep, first: Array, schedule: Array
     ) -> tuple[State, RoundRecord, Evaluation]:
-        owner, test_owner = owners(data.train), owners(data.test)
+        owner, test_owner = owners(data.judged), owners(data.test)
 
         def configuration(one: Sweep) -> tuple[State, RoundRecord, Evaluation]:
             context = RoundContext(
@@ -188,7 +188,7 @@ def evaluate_all(
     finetuned = measured
     if weighs_finetuned:
         by_metric = spec.criterion.metric is not None
-        finetuned = Measured(personal.train_loss, personal.train_metric if by_metric else None)
+        finetuned = Measured(personal.judging_loss, personal.judging_metric if by_metric else None)
     client_id = context.client_id(jnp.arange(len(rho)))
     sizes = jnp.diff(data.train.offsets)
     clients = Client(
@@ -198,13 +198,13 @@ def evaluate_all(
     weigh = partial(spec.algorithm.weight, hparams.algorithm, server)
     wants = willing(spec.participation, hparams.participation, done, context.cost(measured), rho)
     return Evaluation(
-        train_loss=measured.loss,
+        judging_loss=measured.loss,
         test_loss=test.loss,
         test_metrics=test.metrics,
         willing=wants | context.is_byzantine[client_id] if spec.attacked else wants,
         weight=jax.vmap(weigh)(inflate_loss(context, clients)),
         personal=personal,
-        train_metric=() if measured.metric is None else measured.metric,
+        judging_metric=() if measured.metric is None else measured.metric,
     )
 
 

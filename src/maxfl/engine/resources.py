@@ -172,7 +172,7 @@ def footprint(experiment: Experiment, in_memory: Federation, eval_batch: EvalBat
     # An aggregator that is no sum must have all updates at once.
     gathered = 0 if experiment.aggregator.rule is AggregationRule.MEAN else training.cohort
     return Footprint(
-        data=_bytes((in_memory[:2], frozen)),
+        data=_bytes((in_memory[:2], in_memory.judging, frozen)),
         configuration=4 * state
         + SORTED * gathered * (_bytes(params) + _bytes(client_state))
         + _losses(in_memory, model, params, eval_batch.everyone, varying=1)

@@ -42,8 +42,8 @@ def score_everyone(context: RoundContext, state: State, task: Task, owner: Array
 
 
 def measure_everyone(context: RoundContext, state: State) -> Measured:
-    """Let all K clients measure the model on their training data, float32[K] each."""
-    return context.measured(score_everyone(context, state, context.train_task, context.owner))
+    """Let all K clients measure the model on the data that they judge by, float32[K] each."""
+    return context.measured(score_everyone(context, state, context.judging_task, context.owner))
 
 
 def measure_if_needed(context: RoundContext, state: State) -> Any:

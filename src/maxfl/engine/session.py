@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxfl.core.attacks import byzantine_clients
-from maxfl.core.criterion import check_share, find_criterion
+from maxfl.core.criterion import Criterion, check_share, find_criterion
 from maxfl.core.federation import Federation
+from maxfl.core.local_optimizers import LocalOptimizer
 from maxfl.core.metrics import MetricInfo
 from maxfl.core.requirement import Requirement
 from maxfl.core.thresholds import align
@@ -74,7 +75,8 @@ class Session:
         if not is_distributed() and any(d.process_index != jax.process_index() for d in devices):
             raise InputError("there are several processes: call maxfl.join() in all of them first")
         self._max_parallel = default_parallelism(devices) if max_parallel is None else max_parallel
-        self._eval_batch = choose_eval_batch(experiment.federation.train_sizes, devices)
+        judged = experiment.federation.judged
+        self._eval_batch = choose_eval_batch(np.diff(judged.offsets), devices)
         rounds = self._lay_out(self.configurations, experiment.training.cohort, devices)
         solo = self._lay_out(1, experiment.federation.clients, devices)
         self.spec, self.solo_spec = _specs(experiment, rounds, solo)
@@ -130,13 +132,24 @@ class Session:
         return self.experiment.model.metric_infos
 
     @property
-    def solo_hparams(self) -> SoloHParams:
-        """What training alone depends on, leading axis C."""
+    def solo_ways(self) -> list[SoloHParams]:
+        """What training alone depends on, leading axis C, of each way in which clients try it."""
         hparams = self.hparams
-        steps = np.full(len(hparams.seed), self.experiment.requirement.steps, np.int32)
-        return SoloHParams(
-            hparams.seed, hparams.local_lr, hparams.batch_size, steps, hparams.local_optimizer
-        )
+
+        def each(number: Any, like: Any) -> Any:
+            return like if number is None else np.full_like(like, number)
+
+        return [
+            SoloHParams(
+                hparams.seed, each(rate, hparams.local_lr), each(size, hparams.batch_size),
+                each(steps, hparams.local_steps), hparams.local_optimizer,
+            )
+            for steps, rate, size in self.requirement.training.ways
+        ]  # fmt: skip
+
+    def one_by_one(self, tree: Any) -> list[Any]:
+        """Return arrays with a leading axis C of each configuration, with a leading axis 1."""
+        return [jax.tree.map(lambda a, c=c: a[c : c + 1], tree) for c in range(self.configurations)]
 
     def init_state(self) -> State:
         """Compute the state before the first round."""
@@ -243,8 +256,20 @@ def _specs(experiment: Experiment, rounds: Layout, solo: Layout) -> tuple[Spec, 
         period=min(training.evaluate_every, training.rounds),
         layout=rounds,
     )
-    steps = compiled_steps(experiment.requirement.steps, platform)
-    return spec, SoloSpec(experiment.model, largest, masks, steps, local, solo, criterion)
+    return spec, _solo_spec(experiment, local, solo, criterion)
+
+
+def _solo_spec(
+    experiment: Experiment, local: LocalOptimizer, layout: Layout, criterion: Criterion
+) -> SoloSpec:
+    """Return what shapes training alone."""
+    ways = experiment.requirement.training
+    sizes: Any = ways.batch_size or np.ravel(experiment.training.batch_size)
+    platform = layout.mesh.devices.flat[0].platform
+    return SoloSpec(
+        experiment.model, int(max(sizes)), bool(min(sizes) < max(sizes)),
+        compiled_steps(ways.steps, platform), local, layout, criterion,
+    )  # fmt: skip
 
 
 def compiled_steps(steps: ArrayLike, platform: str) -> int | None:

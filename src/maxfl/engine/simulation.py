@@ -14,10 +14,11 @@ from maxfl.core.aggregators import Aggregator
 from maxfl.core.algorithm import Algorithm
 from maxfl.core.attacks import Attack
 from maxfl.core.federation import Federation
+from maxfl.core.judging import with_judging
 from maxfl.core.local_optimizers import LocalOptimizer
 from maxfl.core.model import Model
 from maxfl.core.participation import Participation
-from maxfl.core.requirement import Requirement, Solo, SoloCache, Thresholds
+from maxfl.core.requirement import Requirement, Solo, Thresholds, solo
 from maxfl.core.schedules import Schedule
 from maxfl.core.server_optimizers import ServerOptimizer
 from maxfl.distributed.processes import explain_lost_peer, is_distributed
@@ -32,6 +33,7 @@ from maxfl.engine.resources import (
     state_bytes,
 )
 from maxfl.engine.session import Session
+from maxfl.engine.solo import SoloCache
 from maxfl.engine.state import Block, Data, Evaluation, RoundRecord, State, Sweep
 from maxfl.engine.trainer import (
     Prepared,
@@ -67,7 +69,8 @@ class Simulation:
         model: What is trained.
         algorithm: The method.
         training: Rounds, steps and rates.
-        requirement: What clients demand of the model; by default their solo model's loss.
+        requirement: What clients demand of the model, and what data they judge it by; by default
+            their solo model's loss, on samples that they hold out from training.
         participation: Who participates; by default everyone.
         server_optimizer: See ``maxfl.server_optimizers``; by default plain steps.
         local_optimizer: Of the clients, in rounds and alone, see ``maxfl.local_optimizers``; by
@@ -104,6 +107,9 @@ class Simulation:
         devices: list[Any] | None = None,
         max_parallel: int | None = None,
     ) -> None:
+        requirement = solo() if requirement is None else requirement
+        if isinstance(federation, Federation) and isinstance(requirement, Requirement):
+            federation = with_judging(federation, requirement.judging)  # else it is refused later
         experiment = make_experiment(
             federation, model, algorithm, training,
             requirement=requirement, participation=participation,
@@ -178,9 +184,8 @@ class Simulation:
     ) -> Prepared:
         """Let every client train alone, and derive the requirements.
 
-        Solo models depend on the federation, the seed, η_l and b, but on no method. ``solo_cache``
-        holds those of earlier simulations and gains those of this one, so that none is trained
-        twice.
+        ``solo_cache`` holds what was trained alone in earlier simulations and gains that of this
+        one, so that none is trained twice.
         """
         return solo_requirements(
             self.session, self.eval_federation, lambda: self._data, None, progress, solo_cache
@@ -195,7 +200,7 @@ class Simulation:
     ) -> Iterator[tuple[State, Block]]:
         """Train from the state after ``done`` blocks, giving state and results of each block."""
         session, spec = self.session, self.session.spec
-        rho = session.spread(spec.criterion.bound(prepared.thresholds.train))
+        rho = session.spread(spec.criterion.bound(prepared.thresholds.judging))
         # Laid out as the program returns it, or the second block would compile the program anew.
         state = session.spread(state)
         for periods in schedule(session.experiment.training)[done:]:

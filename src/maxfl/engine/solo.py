@@ -1,11 +1,13 @@
 """Clients that train alone, one chunk of them after another."""
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
+from maxfl.core.criterion import Criterion
 from maxfl.core.requirement import Solo
 from maxfl.distributed.processes import explain_lost_peer, fetch
 from maxfl.engine.layout import CLIENT
@@ -15,6 +17,40 @@ from maxfl.engine.state import Data, SoloHParams
 
 SOLO_CHUNK = 128
 """Clients per device that train alone in one call of the program, or more if in parallel."""
+
+
+class SoloCache:
+    """Solo results shared between runs, so that none is trained twice, nor by two at once."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._known: dict[Any, Solo] = {}
+
+    def __contains__(self, key: Any) -> bool:
+        """Tell whether something is known by this key."""
+        return key in self._known
+
+    def get(self, key: Any, train: Callable[[], Solo]) -> Solo:
+        """Return what is known by this key, else what ``train`` gives; hold the lock meanwhile."""
+        if key not in self._known:
+            self._known[key] = train()
+        return self._known[key]
+
+
+def best_solo(criterion: Criterion, ways: Sequence[Solo]) -> Solo:
+    """Return, of models that each client trained in several ways, its best; [n] each.
+
+    The best by the data that it judges by, and of equals the first; what diverged is the worst.
+    """
+    if len(ways) == 1:
+        return ways[0]
+    of_loss = criterion.metric is None
+    costs = np.stack([
+        criterion.cost(np.asarray(way.judging_loss if of_loss else way.judging_metric))
+        for way in ways
+    ])  # fmt: skip
+    best = np.where(np.isnan(costs), np.inf, costs).argmin(0)
+    return jax.tree.map(lambda *parts: np.choose(best, parts), *ways)
 
 
 def train_clients(

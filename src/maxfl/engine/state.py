@@ -24,12 +24,26 @@ from maxfl.engine.spec import Spec
 
 
 class Data(NamedTuple):
-    """The arrays of a federation, and the model's frozen parameters; () where it has none."""
+    """The arrays of a federation.
+
+    Attributes:
+        train: Samples that clients train on.
+        test: Samples for reported figures.
+        input_scaling: From stored features to the model's input.
+        frozen: The model's frozen parameters; () where it has none.
+        judging: Samples that clients judge by; () where these are the training samples.
+    """
 
     train: Samples
     test: Samples
     input_scaling: InputScaling
     frozen: Any = ()
+    judging: Any = ()
+
+    @property
+    def judged(self) -> Samples:
+        """Samples that clients judge by."""
+        return self.judging if isinstance(self.judging, Samples) else self.train
 
 
 class HParams(NamedTuple):
@@ -105,7 +119,7 @@ class Sweep(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What clients find out about a model on their training data, float32[n] each.
+    """What clients find out about a model on the data that they judge by, float32[n] each.
 
     Attributes:
         loss: F_k(w).
@@ -122,7 +136,7 @@ class RoundContext(NamedTuple):
     Attributes:
         spec: What is compiled in.
         data: The federation's arrays.
-        owner: The client of each training sample, int32[total].
+        owner: The client of each sample that clients judge by, int32[total].
         hparams: This configuration's, without the axis C.
         requirement: What costs of the clients whose data are here must lie below, float32[n].
         is_byzantine: Who is Byzantine, bool[K].
@@ -145,7 +159,7 @@ class RoundContext(NamedTuple):
         return slot if self.client_ids is None else self.client_ids[slot]
 
     def measured(self, score: Score) -> Measured:
-        """Return what decides of a model's scores on training data."""
+        """Return what decides of a model's scores on the data that clients judge by."""
         index = self.spec.criterion.metric
         return Measured(score.loss, None if index is None else score.metrics[index])
 
@@ -164,44 +178,49 @@ class RoundContext(NamedTuple):
         return Task(self.spec.model, self.data.input_scaling, self.data.train, self.data.frozen)
 
     @property
+    def judging_task(self) -> Task:
+        """The model and the data that clients judge by."""
+        return self.train_task._replace(samples=self.data.judged)
+
+    @property
     def test_task(self) -> Task:
-        """The model and the held-out data."""
-        return Task(self.spec.model, self.data.input_scaling, self.data.test, self.data.frozen)
+        """The model and the test data."""
+        return self.train_task._replace(samples=self.data.test)
 
 
 class Personal(NamedTuple):
     """How the models do that clients use instead of the global one, float32[K] each.
 
-    ``train_metric`` is the metric that requirements are about; () where they are about the loss.
+    Fields are those of an ``Evaluation``.
     """
 
-    train_loss: Any
+    judging_loss: Any
     test_loss: Any
     test_metrics: tuple[Any, ...]
-    train_metric: Any = ()
+    judging_metric: Any = ()
 
 
 class Evaluation(NamedTuple):
     """The model after a round, as all K clients see it; float32 or bool [K] each.
 
     Attributes:
-        train_loss: F_k(w).
-        test_loss: f_k(w), held out.
-        test_metrics: Those of the model, held out, in their order.
+        judging_loss: F_k(w), on the data that clients judge by.
+        test_loss: f_k(w), on test data.
+        test_metrics: Those of the model on test data, in their order.
         willing: Whether the client would participate in the next round.
         weight: The weight that the client would report for this model.
         personal: The same of the clients' personal or fine-tuned models; () where they have none.
-        train_metric: On training data, the metric that requirements are about; () where they are
-            about the loss.
+        judging_metric: On the data that clients judge by, the metric that requirements are about;
+            () where they are about the loss.
     """
 
-    train_loss: Array
+    judging_loss: Array
     test_loss: Array
     test_metrics: tuple[Array, ...]
     willing: Array
     weight: Array
     personal: Any = ()
-    train_metric: Any = ()
+    judging_metric: Any = ()
 
 
 class CohortRecord(NamedTuple):

@@ -18,7 +18,7 @@ import jax
 import numpy as np
 
 from maxfl.core.federation import Federation
-from maxfl.core.requirement import Solo, SoloCache, Thresholds
+from maxfl.core.requirement import Solo, Thresholds
 from maxfl.core.thresholds import thresholds
 from maxfl.distributed.processes import is_leader
 from maxfl.engine.diagnosis.departure import departures
@@ -28,8 +28,17 @@ from maxfl.engine.history import History
 from maxfl.engine.programs import SKIP
 from maxfl.engine.resources import Resources
 from maxfl.engine.session import Session
-from maxfl.engine.solo import train_clients
-from maxfl.engine.state import Block, CohortRecord, Data, Evaluation, ModelStep, Personal, State
+from maxfl.engine.solo import SoloCache, best_solo, train_clients
+from maxfl.engine.state import (
+    Block,
+    CohortRecord,
+    Data,
+    Evaluation,
+    ModelStep,
+    Personal,
+    SoloHParams,
+    State,
+)
 from maxfl.utils.errors import InputError, TrainingWarning, shorten
 from maxfl.utils.notebook import in_notebook
 
@@ -174,7 +183,7 @@ def diagnose(trainer: Trainer, prepared: Prepared) -> Diagnosis:
     """Return what follows a run and says what goes wrong in it."""
     return Diagnosis(
         trainer.session, trainer.eval_federation, trainer.is_byzantine,
-        prepared.solo.train_loss, prepared.thresholds.train,
+        prepared.solo.judging_loss, prepared.thresholds.judging,
     )  # fmt: skip
 
 
@@ -199,8 +208,9 @@ def solo_requirements(
 ) -> Prepared:
     """Let the clients of a federation train alone, and derive their requirements.
 
-    Solo models depend on the federation, the seed, η_l and b, but on no method. ``solo_cache``
-    holds those of earlier simulations and gains those of this one, so that none is trained twice.
+    Solo models depend on the federation, the seed and the requirement, but on no method and, by
+    default, on no number of the training. ``solo_cache`` holds those of earlier simulations and
+    gains those of this one, so that none is trained twice.
 
     Args:
         session: The experiment on its devices.
@@ -211,20 +221,40 @@ def solo_requirements(
         solo_cache: Shared between runs.
     """
     solo_cache = SoloCache() if solo_cache is None else solo_cache
-    spec, hparams = session.solo_spec, session.solo_hparams
+    spec = session.solo_spec
     shared = federation.digest(), spec.model, spec.local_optimizer, spec.criterion
-    rows = jax.tree.leaves(session.narrow(hparams))
-    keys = [(*shared, *row) for row in zip(*(a.tolist() for a in rows), strict=True)]
     everyone = np.arange(federation.clients)
+    ways = [session.one_by_one(way) for way in session.solo_ways]
 
-    def train(c: int) -> Solo:
-        one = jax.tree.map(lambda a: a[c : c + 1], hparams)
-        return train_clients(spec, data(), one, everyone, client_ids, progress)
+    def key(one: SoloHParams) -> tuple[Any, ...]:
+        return (*shared, *(float(leaf[0]) for leaf in jax.tree.leaves(one)))
+
+    keys = {key(one) for way in ways for one in way}
+
+    def train(one: SoloHParams) -> Solo:
+        return train_clients(spec, data(), one, everyone, client_ids, next(shown))
+
+    def trained(one: SoloHParams) -> Solo:
+        return solo_cache.get(key(one), partial(train, one))
 
     with solo_cache.lock:
-        found = [solo_cache.get(key, partial(train, c)) for c, key in enumerate(keys)]
+        shown = _each_of(progress, sum(key not in solo_cache for key in keys))
+        found = [
+            best_solo(spec.criterion, [trained(way[c]) for way in ways])
+            for c in range(session.configurations)
+        ]
     solo = jax.tree.map(lambda *parts: np.stack(parts), *found)
     return Prepared(solo, requirements(session, federation, solo, client_ids))
+
+
+def _each_of(progress: Progress | None, tasks: int) -> Iterator[Progress | None]:
+    """Yield for each of some trainings what shows how far all of them are."""
+
+    def show(before: int, stage: str, done: int, total: int) -> None:
+        if progress:
+            progress(stage, before * total + done, tasks * total)
+
+    return (partial(show, before) for before in range(tasks))
 
 
 def requirements(
@@ -240,7 +270,8 @@ def requirements(
 
 def put_data(session: Session, federation: Federation) -> Data:
     """Put the samples of a federation on every device."""
-    arrays = Data(federation.train, federation.test, federation.input_scaling)
+    judging = () if federation.judging is None else federation.judging
+    arrays = Data(federation.train, federation.test, federation.input_scaling, (), judging)
     return session.replicate(arrays)._replace(frozen=session.frozen)
 
 
@@ -273,6 +304,7 @@ def collect_history(
         steps=steps,
         metric_infos=session.metric_infos,
         criterion=session.spec.criterion,
+        judge=session.requirement.judging.data,
         origin=trainer.origin,
     )
 

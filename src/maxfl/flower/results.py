@@ -54,7 +54,7 @@ def metric_series(rounds: Sequence[Round], metric: MetricInfo) -> dict[str, Metr
     counts = [entry.counts for entry in rounds]
     appeal_before = MetricSeries(before, [count.gm_appeal for count in counts])
     evaluated = [(entry.number, entry.evaluation) for entry in rounds if entry.evaluation]
-    series = {"gm_appeal_training": appeal_before}
+    series = {"gm_appeal_judging": appeal_before}
     if evaluated:
         after = [done for done, _ in evaluated]
         series["gm_appeal"] = MetricSeries(after, [found.gm_appeal for _, found in evaluated])
@@ -89,8 +89,8 @@ def summary_entry(rounds: Sequence[Round], title: str, metric: MetricInfo) -> di
         name: number(series.values[-1]) if series.values else None
         for name, series in metric_series(rounds, metric).items()
     }
-    unknown = {"held-out": None, "training": None, "literal": None}
-    reading = "held-out" if _is_held_out(rounds) else "training"
+    unknown = {"test": None, "judging": None, "literal": None}
+    reading = "test" if _is_held_out(rounds) else "judging"
     return {
         "values": {},
         "data": title,
@@ -179,7 +179,7 @@ def build_history(
         rounds=np.array([entry.number for entry in evaluated]),
         is_seen=np.ones(count, bool),
         evaluation=Evaluation(
-            train_loss=scores.loss[None],
+            judging_loss=scores.loss[None],
             test_loss=scores.test_loss[None],
             test_metrics=(scores.metric[None],),
             willing=(satisfied | (not may_decline))[None],  # type: ignore[arg-type]

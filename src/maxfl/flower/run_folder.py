@@ -39,7 +39,7 @@ from maxfl.flower.results import (
 from maxfl.flower.round_log import Round, format_round, from_plain, to_plain
 from maxfl.runs.folder import RunFolder
 from maxfl.runs.progress import trail_names
-from maxfl.runs.tables import clients_table, history_table, rounds_table, to_parquet
+from maxfl.runs.tables import ClientSizes, clients_table, history_table, rounds_table, to_parquet
 from maxfl.utils.errors import InputError
 from maxfl.utils.files import open_unlinked, read_json, write_json, write_whole
 from maxfl.utils.paths import METRICS, MODEL, ROUND_LOG, TABLES
@@ -190,11 +190,12 @@ class FederationFolder:
 
 
 def _client_tables(history: History, clients: Clients) -> dict[str, bytes]:
-    sizes = clients.train_sizes, clients.test_sizes
+    # How many samples a client judges by, it does not say.
+    sizes = ClientSizes(clients.names, clients.train_sizes, 0, clients.test_sizes)
     contents = (
         history_table(history, [0]),
         rounds_table(history, [0]),
-        clients_table(history, clients.names, *sizes, [0]),
+        clients_table(history, sizes, [0]),
     )
     names = [name for name in TABLES if name != METRICS]
     return {name: to_parquet(table) for name, table in zip(names, contents, strict=True)}

@@ -317,7 +317,7 @@ EXHIBITS = {
         ),
         Exhibit(
             "fig:abl", "clusters: held-out against training loss over rounds",
-            CLUSTERS_STUDY, _columns(CLUSTERS_STUDY, SEEN, ("train_loss", "test_loss")),
+            CLUSTERS_STUDY, _columns(CLUSTERS_STUDY, SEEN, ("judging_loss", "test_loss")),
             ("MaxFL",), is_figure=True,
         ),
         Exhibit(

@@ -14,7 +14,7 @@ WORDS = {
     "test_accuracy": "test accuracy",
     "gm_appeal": "GM-Appeal",
     "preferred_accuracy": "preferred-model accuracy",
-    "train_loss": "training loss",
+    "judging_loss": "training loss",
     "test_loss": "held-out loss",
 }
 

@@ -12,7 +12,7 @@ from maxfl.runs.configs.file import override_all, validate
 Settings = dict[str, Any]
 """Settings by their dotted names, as on the command line."""
 Metric = Literal[
-    "test_accuracy", "gm_appeal", "preferred_accuracy", "train_loss", "test_loss", "solo_accuracy"
+    "test_accuracy", "gm_appeal", "preferred_accuracy", "judging_loss", "test_loss", "solo_accuracy"
 ]
 
 

@@ -1,11 +1,11 @@
-"""What version 0.1 called studies, their parts and settings: its studies are still read."""
+"""What earlier versions called studies, their parts and settings: these are still read."""
 
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from maxfl.report.legacy import COLUMNS, SETTINGS
+from maxfl.report.legacy import COLUMNS, METRICS, SETTINGS
 
 STUDIES = {"liars": "byzantine", "tuned": "finetuned"}
 """Names of studies, and what they are called now."""
@@ -26,7 +26,9 @@ def rename_table(table: pa.Table) -> pa.Table:
     names = [(COLUMNS | SETTINGS).get(name, name) for name in table.column_names]
     place = table.column_names.index("part")
     parts = pc.replace_substring(table["part"], *PART)
-    return table.set_column(place, "part", parts).rename_columns(names)
+    table = table.set_column(place, "part", parts).rename_columns(names)
+    metrics = [METRICS.get(name, name) for name in table["metric"].cast(pa.string()).to_pylist()]
+    return table.set_column(table.column_names.index("metric"), "metric", pa.array(metrics))
 
 
 def _rename(content: Any) -> Any:

@@ -46,7 +46,7 @@ def _panel(
         rounds, values = results.series(method, column)
         if not values.size:
             continue
-        style = line_style(("train_loss", "test_loss").index(column.metric) if losses else i)
+        style = line_style(("judging_loss", "test_loss").index(column.metric) if losses else i)
         label = f"{method}, {WORDS[column.metric]}" if losses else method
         axis.plot(rounds, np.mean(values, 0), lw=2, label=label, **style)
         for seed in values:

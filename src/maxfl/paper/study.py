@@ -34,8 +34,8 @@ from maxfl.utils.files import read_json, write_whole
 from maxfl.utils.paths import EXPERIMENT, METRICS, STUDY, STUDY_RESULTS, SUMMARY
 
 STUDY_SEARCH = "search.parquet"
-STUDY_METRICS = ("gm_appeal", "gm_appeal_training", "test_accuracy", "preferred_accuracy",
-                 "train_loss", "test_loss", "solo_accuracy")  # fmt: skip
+STUDY_METRICS = ("gm_appeal", "gm_appeal_judging", "test_accuracy", "preferred_accuracy",
+                 "judging_loss", "test_loss", "solo_accuracy")  # fmt: skip
 """Metrics that the study's tables have; those of all rounds and clients are in the sweeps."""
 
 Stage = Callable[[str], AbstractContextManager[Callable[[int, int], Progress]]]
@@ -269,7 +269,7 @@ def best_point(study: Study, found: pa.Table, part: str, method: str) -> Setting
 
     def score(point: Settings) -> tuple[float, float]:
         # A model that diverged still has accuracy and appeal, but no loss: it is not taken.
-        if not np.isfinite(mean(point, "train_loss")):
+        if not np.isfinite(mean(point, "judging_loss")):
             return -np.inf, -np.inf
         return mean(point, study.chosen_by), mean(point, "preferred_accuracy")
 

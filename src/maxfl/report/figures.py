@@ -162,7 +162,7 @@ def states(trace: Trace) -> Any:
 
 def client_order(trace: Trace) -> Any:
     """Order clients: seen before unseen, and then those served best in the end first."""
-    gap = np.nan_to_num(trace.held_out_gap[-1], nan=np.inf)
+    gap = np.nan_to_num(trace.test_gap[-1], nan=np.inf)
     return np.lexsort((gap, ~trace.satisfied[-1], ~trace.seen))
 
 
@@ -202,10 +202,10 @@ def draw_gaps(traces: Mapping[str, Trace]) -> Figure:
         figure = Figure(figsize=(6.4, 3.8), layout="constrained")
         axis = figure.subplots()
         for i, (method, trace) in enumerate(traces.items()):
-            gap = np.sort(trace.held_out_gap[-1, trace.seen & ~trace.byzantine])
+            gap = np.sort(trace.test_gap[-1, trace.seen & ~trace.byzantine])
             axis.step(gap, np.arange(1, len(gap) + 1) / len(gap), **line_style(i), lw=2,
                       label=method, where="post")  # fmt: skip
-        gaps = np.concatenate([trace.held_out_gap[-1, trace.seen] for trace in traces.values()])
+        gaps = np.concatenate([trace.test_gap[-1, trace.seen] for trace in traces.values()])
         low, high = _limits(gaps, 0.5, 99)
         axis.set_xlim(min(low, -0.1), max(high, 0.1))
         axis.set_ylim(0, 1)

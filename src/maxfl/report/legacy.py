@@ -1,4 +1,4 @@
-"""What version 0.1 called settings, columns and metrics: old folders are still read.
+"""What earlier versions called settings, columns and metrics: old folders are still read.
 
 An experiment is finished by the version that began it.
 """
@@ -58,10 +58,12 @@ DESCRIPTIONS = {
 COLUMNS = {
     "took_part": "participated",
     **{
-        f"{model}appeals_{reading}": f"{model}satisfied_{reading}"
+        f"{model}{verb}_{old}": f"{model}satisfied_{new}"
         for model in ("", "personal_")
-        for reading in ("held_out", "training", "literal")
+        for verb in ("appeals", "satisfied")
+        for old, new in (("held_out", "test"), ("training", "judging"), ("literal", "literal"))
     },
+    **{f"{whose}train_loss": f"{whose}judging_loss" for whose in ("", "personal_", "solo_")},
 }
 """Columns of tables, and what they are called now."""
 METRICS = {
@@ -71,14 +73,32 @@ METRICS = {
     "survey_willing_share": "all_willing_share",
     "asked": "sampled",
     "took_part": "participated",
+    "train_loss": "judging_loss",
+    "gm_appeal_training": "gm_appeal_judging",
 }
-"""Names in the column ``metric`` (the last two on Flower alone), and what they are called now."""
+"""Names in the column ``metric`` (two of them on Flower alone), and what they are called now."""
+READINGS = {"held-out": "test", "training": "judging"}
+"""Readings of GM-Appeal in ``summary.json``, and what they are called now."""
 
 
 def rename_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings by dotted key, those of version 0.1 under their new names."""
+    """Return settings by dotted key, those of earlier versions under their new names."""
     renamed = SETTINGS | FLOWER_SETTINGS | DESCRIPTIONS
     return {renamed.get(key, key): value for key, value in settings.items()}
+
+
+def rename_figures(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what ``summary.json`` says of a configuration, with the readings' new names."""
+    return {key: _rename_readings(value) for key, value in entry.items()}
+
+
+def _rename_readings(value: Any) -> Any:
+    """Rename readings in figures of a group of clients, one within the other."""
+    if not isinstance(value, Mapping):
+        return value
+    if READINGS.keys() <= value.keys():
+        return {READINGS.get(reading, reading): figure for reading, figure in value.items()}
+    return {key: _rename_readings(inner) for key, inner in value.items()}
 
 
 def writer(experiment: Mapping[str, Any]) -> str:

@@ -239,7 +239,7 @@ def _reaches(trace: Trace, entry: Mapping[str, Any], metric: MetricInfo) -> list
         if figures is not None:
             lines.append(
                 f"With personal models, made from it, GM-Appeal of the {name} clients is "
-                f"{APPEAL.printed(figures['gm_appeal']['held-out'])}, and their "
+                f"{APPEAL.printed(figures['gm_appeal']['test'])}, and their "
                 f"{words_of(metric)} {measure.printed(figures[measure.key])}."
             )
     if entry.get("diverged"):
@@ -258,7 +258,7 @@ def _groups(trace: Trace) -> list[tuple[str, Any]]:
 
 def _fails(trace: Trace, partition: Partition | None, metric: MetricInfo) -> list[str]:
     lines = []
-    gap = trace.held_out_gap[-1]
+    gap = trace.test_gap[-1]
     for name, group in _groups(trace):
         unsatisfied, total = group & ~trace.satisfied[-1], int(group.sum())
         if not unsatisfied.any():

@@ -209,7 +209,7 @@ def _run(
         "samples": trace.train_samples.tolist(),
         "requirement": _printed(trace.test_requirement, 3),
         "value": _printed(trace.test_value[-1], 3),
-        "gap": _printed(trace.held_out_gap[-1], 3),
+        "gap": _printed(trace.test_gap[-1], 3),
         "metric": _printed(trace.metric[-1], measure.digits, measure.percent),
         "solo": _printed(trace.solo_metric, measure.digits, measure.percent),
         "sampled": trace.rounds_sampled.tolist(),

@@ -53,7 +53,7 @@ def pack(trace: Trace, step: int = 1) -> Packed:
     """Pack every ``step``-th evaluated round, and the last."""
     picked = sorted({*range(0, len(trace.rounds), step), len(trace.rounds) - 1})
     gaps = [np.clip(np.nan_to_num(g[picked], nan=LARGEST), -LARGEST, LARGEST)
-            for g in (trace.gap, trace.held_out_gap)]  # fmt: skip
+            for g in (trace.gap, trace.test_gap)]  # fmt: skip
     scale = max(float(np.abs(np.stack(gaps)).max()), 1e-6) / LEVELS
     flags = [trace.satisfied, trace.willing, trace.sampled, trace.participated]
     bits = np.stack([f[picked] for f in flags]).astype(np.uint8)

@@ -16,7 +16,7 @@ from maxfl.core.local_optimizers import LocalHParams
 from maxfl.core.metrics import MetricInfo
 from maxfl.core.schedules import ScheduleHParams
 from maxfl.report.configurations import Configuration, Found, name_all
-from maxfl.report.legacy import COLUMNS, how_to_finish, rename_settings
+from maxfl.report.legacy import COLUMNS, how_to_finish, rename_figures, rename_settings
 from maxfl.report.legacy import METRICS as METRIC_NAMES
 from maxfl.utils.dicts import flatten
 from maxfl.utils.errors import InputError
@@ -193,7 +193,7 @@ def _read_run(folder: Path, experiment: dict[str, Any]) -> _Folder:
     found = [
         Found(
             folder, folder, -1 if means_only else index, entry["values"],
-            _settings(experiment, configs[i], entry, i, count), entry, folder,
+            _settings(experiment, configs[i], entry, i, count), rename_figures(entry), folder,
             experiment["federation"],
             metrics.filter(pc.field("configuration") == index),
         )
@@ -285,7 +285,7 @@ def _label_metrics(metrics: pa.Table, configuration: Configuration) -> pa.Table:
 
 
 def read_table(path: Path, **options: Any) -> pa.Table:
-    """Read a file, with the names of today for those of version 0.1; options are pyarrow's."""
+    """Read a file, with the names of today for earlier ones; options are pyarrow's."""
     try:
         old = {new: name for name, new in COLUMNS.items() if name in pq.read_schema(path).names}
         if columns := options.get("columns"):

@@ -62,7 +62,7 @@ def clients_table(traces: Mapping[TraceKey, Trace], metric: MetricInfo) -> Table
     """List every client of each run: whether it is satisfied in the end, and why."""
     rows: list[tuple[Cell, ...]] = []
     for (case, method, seed), trace in traces.items():
-        gap = trace.held_out_gap[-1]
+        gap = trace.test_gap[-1]
         for k in range(len(trace.seen)):
             rows.append((
                 case, method, trace.model, seed, str(trace.name[k]),

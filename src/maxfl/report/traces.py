@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from maxfl.core.metrics import MetricInfo
@@ -22,14 +23,14 @@ Flags = NDArray[np.bool_]
 TraceKey = tuple[str, str, int]
 """Case, method and seed."""
 
-HISTORY = ("round", "client", "satisfied_held_out", "willing")
+HISTORY = ("round", "client", "satisfied_test", "willing")
 CLIENTS = (
     "name", "seen", "byzantine", "train_samples", "test_samples", "requirement", "test_requirement",
 )  # fmt: skip
 """Columns, beside those of the model's metric and of what requirements are about."""
-PERSONAL = "satisfied_held_out"
+PERSONAL = "satisfied_test"
 """A column that personal models have too, with ``personal_`` before the name; the metric, and what
-requirements are about on held-out data, are others. Weights and leaving depend on the global model
+requirements are about on test data, are others. Weights and leaving depend on the global model
 all the same."""
 
 
@@ -38,11 +39,11 @@ class Trace(NamedTuple):
 
     Attributes:
         rounds: Rounds done at each evaluation, int[E].
-        train_value: What requirements are about on training data, F_k(w) unless it is a metric,
-            float[E, K].
-        test_value: The same on held-out data; of personal models, if ``model`` says so.
-        metric: The model's first metric on held-out data, float[E, K]; likewise.
-        satisfied: Whether the requirement is met, the held-out reading, bool[E, K]; likewise.
+        judging_value: What requirements are about on the data that clients judge by, F_k(w) unless
+            it is a metric, float[E, K].
+        test_value: The same on test data; of personal models, if ``model`` says so.
+        metric: The model's first metric on test data, float[E, K]; likewise.
+        satisfied: Whether the requirement is met, by the test data, bool[E, K]; likewise.
         willing: Would participate in the next round, bool[E, K].
         sampled: Was sampled since the evaluation before, bool[E, K].
         participated: Participated since the evaluation before, bool[E, K].
@@ -51,9 +52,10 @@ class Trace(NamedTuple):
         byzantine: Is Byzantine, bool[K].
         flipped: Has labels that contradict the others', bool[K].
         train_samples: int[K].
+        judging_samples: int[K]; 0 for who judges by training data.
         test_samples: int[K].
         requirement: ρ_k, float[K].
-        test_requirement: Its held-out counterpart, float[K].
+        test_requirement: Its counterpart for test data, float[K].
         solo_metric: The same of the model trained alone, float[K].
         rounds_sampled: Number of rounds in which each client was sampled, int[K].
         rounds_participated: Number of rounds in which it participated, int[K].
@@ -62,7 +64,7 @@ class Trace(NamedTuple):
     """
 
     rounds: NDArray[np.int64]
-    train_value: Floats
+    judging_value: Floats
     test_value: Floats
     metric: Floats
     satisfied: Flags
@@ -73,6 +75,7 @@ class Trace(NamedTuple):
     seen: Flags
     byzantine: Flags
     train_samples: NDArray[np.int64]
+    judging_samples: NDArray[np.int64]
     test_samples: NDArray[np.int64]
     requirement: Floats
     test_requirement: Floats
@@ -86,11 +89,11 @@ class Trace(NamedTuple):
     @property
     def gap(self) -> Floats:
         """F_k(w) − ρ_k, on which weights and leaving depend, float[E, K]; not met above 0."""
-        return self._sign * (self.train_value - self.requirement)
+        return self._sign * (self.judging_value - self.requirement)
 
     @property
-    def held_out_gap(self) -> Floats:
-        """The same on held-out data, on which satisfaction depends, float[E, K]."""
+    def test_gap(self) -> Floats:
+        """The same on test data, on which satisfaction depends, float[E, K]."""
         return self._sign * (self.test_value - self.test_requirement)
 
     @property
@@ -119,9 +122,9 @@ def read_trace(
         return None
     metric = metric or measure_of(configuration.metric).key
     name = "loss" if configuration.decides is None else configuration.decides.name
-    train, test = f"train_{name}", f"test_{name}"
+    judging, test = f"judging_{name}", f"test_{name}"
     own = {n: f"personal_{n}" if model == "personal" else n for n in (PERSONAL, test, metric)}
-    columns = tuple(own.get(name, name) for name in (*HISTORY, train, test, metric))
+    columns = tuple(own.get(name, name) for name in (*HISTORY, judging, test, metric))
     history = _rows(folder / "history.parquet", index, columns)
     history |= {name: history[column] for name, column in own.items()}
     clients = _rows(folder / "clients.parquet", index, (*CLIENTS, f"solo_{metric}"))
@@ -135,19 +138,20 @@ def read_trace(
     participated = cohorts["participated"].astype(bool)
     partition = read_partition(configuration.run_folder)
     boolean = {n: history[n].reshape(shape).astype(bool) for n in
-               ("satisfied_held_out", "willing")}  # fmt: skip
+               ("satisfied_test", "willing")}  # fmt: skip
     number = {n: history[n].reshape(shape).astype(np.float32) for n in
-              (train, test, metric)}  # fmt: skip
+              (judging, test, metric)}  # fmt: skip
     return Trace(
         rounds,
-        number[train],
+        number[judging],
         number[test],
         number[metric],
-        boolean["satisfied_held_out"],
+        boolean["satisfied_test"],
         boolean["willing"],
         _since_last(rounds, count, round_, client),
         _since_last(rounds, count, round_[participated], client[participated]),
         **{name: clients[name] for name in CLIENTS},
+        judging_samples=_judging_samples(folder, index, count),
         solo_metric=clients[f"solo_{metric}"],
         flipped=np.zeros(count, bool) if partition is None else partition.flipped,
         rounds_sampled=np.bincount(client, minlength=count),
@@ -169,6 +173,14 @@ def _rows(path: Path, index: int, columns: tuple[str, ...]) -> dict[str, Any]:
     once = list(dict.fromkeys(columns))  # a metric that is the loss is named twice
     table = read_table(path, columns=once, filters=[("configuration", "=", index)])
     return {name: table[name].to_numpy(zero_copy_only=False) for name in columns}
+
+
+def _judging_samples(folder: Path, index: int, count: int) -> NDArray[np.int64]:
+    """Return samples that each client judges by, int[K]; none in folders of earlier versions."""
+    path, name = folder / "clients.parquet", "judging_samples"
+    if name not in pq.read_schema(path).names:
+        return np.zeros(count, np.int64)
+    return np.asarray(_rows(path, index, (name,))[name])
 
 
 class Partition(NamedTuple):

@@ -175,6 +175,7 @@ def _stats(title: str, partition: Partition, trace: Trace) -> FederationStats:
         trace.name,
         partition.counts,
         trace.train_samples,
+        trace.judging_samples,
         trace.test_samples,
         trace.seen,
         partition.flipped,

@@ -224,22 +224,30 @@ def _requirement(configs: Sequence[RunConfig]) -> Requirement:
     if first.file is None:
         assert rest is not None, "only a file may be without"
         return rest
-    return requirement_file(first.file, metric=first.metric, otherwise=rest, steps=first.steps)
+    return requirement_file(
+        first.file, metric=first.metric, otherwise=rest, **_solo_and_judging(first)
+    )
 
 
 def _rest(sections: Sequence[RequirementConfig]) -> Requirement:
     """Return what clients require that have no value of their own."""
-    steps, metric = sections[0].steps, sections[0].metric
+    metric, options = sections[0].metric, _solo_and_judging(sections[0])
     match sections[0].rest:
         case "fixed":
-            return requirement.fixed(np.array([s.loss for s in sections], float), steps)
+            return requirement.fixed(np.array([s.loss for s in sections], float), **options)
         case "custom":
-            return requirement.custom(make_rule(str(sections[0].rule)), steps, metric=metric)
+            return requirement.custom(make_rule(str(sections[0].rule)), metric=metric, **options)
         case "metric":
             values = np.array([s.value for s in sections], float)
-            return requirement.metric(str(metric), values, steps)
+            return requirement.metric(str(metric), values, **options)
         case _:
-            return requirement.solo([s.multiple for s in sections], steps, metric=metric)
+            return requirement.solo([s.multiple for s in sections], metric=metric, **options)
+
+
+def _solo_and_judging(section: RequirementConfig) -> dict[str, Any]:
+    """Return how solo models are trained and what clients judge by, the same for a group."""
+    names = ("steps", "local_lr", "batch_size", "judge", "judge_fraction")
+    return {name: getattr(section, name) for name in names}
 
 
 def _participation(configs: Sequence[RunConfig]) -> Participation:

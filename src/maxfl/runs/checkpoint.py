@@ -70,7 +70,7 @@ class Checkpoint:
             saved = self._restore(index, trainer)
         # A custom rule is known by its name; what it demands tells whether it is still the same.
         demanded = trainer.requirements(saved.prepared.solo)
-        if not np.array_equal(saved.prepared.thresholds.train, demanded.train, equal_nan=True):
+        if not np.array_equal(saved.prepared.thresholds.judging, demanded.judging, equal_nan=True):
             raise InputError(
                 f"the requirement demands other losses than when the run in {self.folder.parent} "
                 f"was started: resume with the same rule, or choose another folder"

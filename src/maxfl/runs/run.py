@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from maxfl.core.requirement import SoloCache
 from maxfl.distributed.processes import is_leader, raise_together
 from maxfl.engine.history import History
 from maxfl.engine.session import Session
+from maxfl.engine.solo import SoloCache
 from maxfl.engine.trainer import (
     Progress,
     Snapshot,

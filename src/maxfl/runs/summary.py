@@ -44,6 +44,7 @@ def summarise(
             "clients_without_requirement": int(lost[c]),
             "byzantine_clients": int(history.is_byzantine[c].sum()),
             "metrics": [info._asdict() for info in history.metric_infos],
+            "judge": history.judge,
             "decides": None if decides is None else history.metric_infos[decides]._asdict(),
             **figures[c]["global"],
             "personal": figures[c].get("personal"),
@@ -64,7 +65,7 @@ def _figures(history: History, group: Group, c: int, model: Whose) -> dict[str, 
         f"preferred_{history.metric.name}": {
             r: number(history.preferred_metric(group, r, model)[c, -1]) for r in READINGS
         },
-        "train_loss": number(history.mean(scores.train_loss, group)[c, -1]),
+        "judging_loss": number(history.mean(scores.judging_loss, group)[c, -1]),
         "test_loss": number(history.mean(scores.test_loss, group)[c, -1]),
         **({"willing": number(history.willing_share(group)[c, -1])} if model == "global" else {}),
     }

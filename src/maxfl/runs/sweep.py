@@ -9,7 +9,6 @@ import jax
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from maxfl.core.requirement import SoloCache
 from maxfl.distributed.processes import (
     assert_same,
     free_bytes,
@@ -19,6 +18,7 @@ from maxfl.distributed.processes import (
     raise_together,
 )
 from maxfl.engine.resources import parallel_configurations
+from maxfl.engine.solo import SoloCache
 from maxfl.engine.trainer import Progress
 from maxfl.runs.build import Group, alike, build, group
 from maxfl.runs.folder import RunFolder

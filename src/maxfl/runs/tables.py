@@ -84,6 +84,22 @@ def _plain(value: Any, where: str) -> Any:
     raise InputError(f"{where} = {shorten(value)}: a results file can't hold that; give it as text")
 
 
+class ClientSizes(NamedTuple):
+    """What the data call each client, [K], and how many samples it has in each part, int[K]."""
+
+    names: np.ndarray
+    train: Any
+    judging: Any
+    test: Any
+
+
+def client_sizes(federation: Federation) -> ClientSizes:
+    """Return names and sizes of a federation's clients."""
+    return ClientSizes(
+        federation.names, federation.train_sizes, federation.judging_sizes, federation.test_sizes
+    )
+
+
 def results_files(
     history: History, federation: Federation, labels: Labels, seeds: Sequence[int]
 ) -> dict[str, bytes]:
@@ -96,11 +112,10 @@ def make_tables(
     history: History, federation: Federation, labels: Labels, seeds: Sequence[int]
 ) -> dict[str, Callable[[], pa.Table]]:
     """Return what makes each table, by the name of its file."""
-    sizes = federation.names, federation.train_sizes, federation.test_sizes
     tables: tuple[Callable[[], pa.Table], ...] = (
         lambda: history_table(history, labels.indices),
         lambda: rounds_table(history, labels.indices),
-        lambda: clients_table(history, *sizes, labels.indices),
+        lambda: clients_table(history, client_sizes(federation), labels.indices),
         lambda: metrics_table(history, labels, seeds),
         lambda: partition_table(federation),
     )
@@ -114,21 +129,21 @@ def history_table(history: History, indices: Sequence[int]) -> pa.Table:
     ``sampled`` says whether the client was sampled in the last of these rounds, ``participated``
     whether it then did. For MaxFL, ``weight`` is q. The three ``satisfied_`` columns are the
     readings of GM-Appeal. Of each metric of the model there is a column, ``test_accuracy`` and the
-    like; of the metric that requirements are about, if one is, also ``train_accuracy`` and the
+    like; of the metric that requirements are about, if one is, also ``judging_accuracy`` and the
     like. Where clients use personal or fine-tuned models, there are columns for those.
     """
     seen = history.evaluation
-    shape = seen.train_loss.shape
+    shape = seen.judging_loss.shape
     columns = {
         **_axes(shape, configuration=np.asarray(indices), round=history.rounds),
         "seen": np.broadcast_to(history.is_seen, shape),
         "byzantine": np.broadcast_to(history.is_byzantine[:, None], shape),
-        "train_loss": seen.train_loss,
+        "judging_loss": seen.judging_loss,
         "test_loss": seen.test_loss,
-        **_deciding(history, seen.train_metric, "train_"),
+        **_deciding(history, seen.judging_metric, "judging_"),
         **_by_name(history, seen.test_metrics, "test_"),
-        "satisfied_held_out": history.satisfied("held-out"),
-        "satisfied_training": history.satisfied("training"),
+        "satisfied_test": history.satisfied("test"),
+        "satisfied_judging": history.satisfied("judging"),
         "satisfied_literal": history.satisfied("literal"),
         "willing": seen.willing,
         "sampled": history.sampled(),
@@ -138,12 +153,12 @@ def history_table(history: History, indices: Sequence[int]) -> pa.Table:
     if history.has_personal:
         personal = seen.personal
         columns |= {
-            "personal_train_loss": personal.train_loss,
+            "personal_judging_loss": personal.judging_loss,
             "personal_test_loss": personal.test_loss,
-            **_deciding(history, personal.train_metric, "personal_train_"),
+            **_deciding(history, personal.judging_metric, "personal_judging_"),
             **_by_name(history, personal.test_metrics, "personal_test_"),
-            "personal_satisfied_held_out": history.satisfied("held-out", "personal"),
-            "personal_satisfied_training": history.satisfied("training", "personal"),
+            "personal_satisfied_test": history.satisfied("test", "personal"),
+            "personal_satisfied_judging": history.satisfied("judging", "personal"),
             "personal_satisfied_literal": history.satisfied("literal", "personal"),
         }
     return _table(columns)
@@ -221,35 +236,30 @@ def rounds_table(history: History, indices: Sequence[int]) -> pa.Table:
     return _table(columns).filter(pa.array(np.ravel(cohorts.sampled)))
 
 
-def clients_table(
-    history: History,
-    names: np.ndarray,
-    train_sizes: np.ndarray,
-    test_sizes: np.ndarray,
-    indices: Sequence[int],
-) -> pa.Table:
+def clients_table(history: History, clients: ClientSizes, indices: Sequence[int]) -> pa.Table:
     """Make a table of a row per configuration and client: size, requirement, solo results."""
-    shape = history.thresholds.train.shape
+    shape = history.thresholds.judging.shape
     columns = {
         "configuration": np.broadcast_to(np.asarray(indices)[:, None], shape),
         "client": np.broadcast_to(np.arange(shape[1]), shape),
-        "name": np.broadcast_to(names.astype(str), shape),
+        "name": np.broadcast_to(clients.names.astype(str), shape),
         "seen": np.broadcast_to(history.is_seen, shape),
         "byzantine": history.is_byzantine,
-        "train_samples": np.broadcast_to(train_sizes, shape),
-        "test_samples": np.broadcast_to(test_sizes, shape),
-        "requirement": history.thresholds.train,
+        "train_samples": np.broadcast_to(clients.train, shape),
+        "judging_samples": np.broadcast_to(clients.judging, shape),
+        "test_samples": np.broadcast_to(clients.test, shape),
+        "requirement": history.thresholds.judging,
         "test_requirement": history.thresholds.test,
-        "solo_train_loss": history.solo.train_loss,
+        "solo_judging_loss": history.solo.judging_loss,
         "solo_test_loss": history.solo.test_loss,
-        **_deciding(history, history.solo.train_metric, "solo_train_"),
+        **_deciding(history, history.solo.judging_metric, "solo_judging_"),
         **_by_name(history, history.solo.test_metrics, "solo_test_"),
     }
     return _table(columns)
 
 
 def _deciding(history: History, values: Any, prefix: str) -> dict[str, Any]:
-    """Return the column of the metric that requirements are about, on training data, if one is."""
+    """Return the column of the metric that requirements are about, on judging data, if one is."""
     index = history.criterion.metric
     name = None if index is None else history.metric_infos[index].name
     return {} if name in (None, "loss") else {f"{prefix}{name}": values}

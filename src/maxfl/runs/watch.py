@@ -202,7 +202,7 @@ def _label(values: dict[str, Any]) -> str:
 def _final(entry: dict[str, Any]) -> dict[str, float | None]:
     seen, metric = entry["seen"], f"test_{first_metric(entry).name}"
     return {
-        "gm_appeal": seen["gm_appeal"]["held-out"],
+        "gm_appeal": seen["gm_appeal"]["test"],
         metric: seen[metric],
         "willing": seen["willing"],
     }

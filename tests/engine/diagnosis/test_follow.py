@@ -90,7 +90,7 @@ def test_krum_with_too_few_replies_leaves_the_model_and_says_so():
 def made_block(rounds, step_norm, weight, participated=True):
     """A block of one configuration, six rounds of two clients each, evaluated at its end."""
     losses = np.full((1, 1, SMALL.clients), 2.0)
-    evaluation = simulation_of().like(1).blocks[0].evaluation._replace(train_loss=losses)
+    evaluation = simulation_of().like(1).blocks[0].evaluation._replace(judging_loss=losses)
     shape = (1, 6, 2)
     taking = np.full(shape, participated)
     cohorts = CohortRecord(np.zeros(shape, int), taking, taking, np.full(shape, weight))

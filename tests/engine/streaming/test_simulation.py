@@ -239,8 +239,8 @@ def test_a_metric_decides_as_it_does_in_memory(on_disk, requirement, rule):
     options = {"requirement": requirement, "participation": participation, "seed": seed}
     streamed = maxfl.stream(on_disk, model, method, training, **options, **candidates).history
     history = maxfl.simulate(federation, model, method, training, **options)
-    np.testing.assert_allclose(streamed.thresholds.train, history.thresholds.train, atol=1e-6)
+    np.testing.assert_allclose(streamed.thresholds.judging, history.thresholds.judging, atol=1e-6)
     np.testing.assert_allclose(
-        streamed.evaluation.train_metric, history.evaluation.train_metric, atol=1e-6
+        streamed.evaluation.judging_metric, history.evaluation.judging_metric, atol=1e-6
     )
     assert_equal_params(streamed, history)

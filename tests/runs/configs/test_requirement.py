@@ -70,7 +70,7 @@ def test_a_multiple_that_nobody_takes_is_said():
 def test_a_rule_of_ones_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "demands.py").write_text(
-        "def rule(federation, solo):\n    return solo.train_loss\n"
+        "def rule(federation, solo):\n    return solo.judging_loss\n"
     )
     (tmp_path / "need.csv").write_text("client,value\n3,0.5\n")
     mixed = built(kind="file", file="need.csv", otherwise="custom", rule="demands:rule")

@@ -2,12 +2,13 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import ArrayLike
 
-from maxfl.core.requirement import Requirement, per_client
+from maxfl.core.requirement import Options, Requirement, per_client
 from maxfl.data.tables.files import read_table
 from maxfl.utils.errors import InputError
 
@@ -19,23 +20,25 @@ def requirement_file(
     *,
     metric: str | None = None,
     otherwise: Requirement | None = None,
-    steps: int | None = None,
+    steps: ArrayLike | None = None,
+    **options: Unpack[Options],
 ) -> Requirement:
     """Require of each client what a CSV or Parquet file says.
 
     Args:
         path: A file with the columns ``client``, a client's name in the federation, ``value`` and,
-            where held-out data have another one, ``held_out``. An empty cell is no value.
+            where test data have another one, ``held_out``. An empty cell is no value.
         metric: The metric that they are values of; by default they are losses.
         otherwise: What clients require that the file has no value for.
         steps: SGD steps of the solo models; by default those of ``otherwise``.
+        options: As for ``maxfl.solo``.
     """
     table = read_table(Path(path), text=("client",), setting="requirement.file")
     columns = table.schema.names
     if {"client", "value"} - {*columns} or {*columns} - {*COLUMNS}:
         raise InputError(
             f"{table.where} has the columns {', '.join(columns)}; expected client, value and, if "
-            f"held-out data have another one, held_out"
+            f"test data have another one, held_out"
         )
     names = _names(table.column("client"), table.where)
     sides = [
@@ -43,7 +46,7 @@ def requirement_file(
         for column in COLUMNS[1:]
         if column in columns
     ]
-    return per_client(*sides, metric=metric, otherwise=otherwise, steps=steps)
+    return per_client(*sides, metric=metric, otherwise=otherwise, steps=steps, **options)
 
 
 def _names(column: pa.ChunkedArray, where: str) -> list[str]:

@@ -82,7 +82,7 @@ def departure(history: History, c: int, requirement: Requirement) -> Departure |
     e = int(np.searchsorted(history.rounds, first - 1))
     e = min(e, len(history.rounds) - 1)
     criterion = history.criterion
-    value, threshold = history.deciding()[0][c], np.asarray(history.thresholds.train)[c]
+    value, threshold = history.deciding()[0][c], np.asarray(history.thresholds.judging)[c]
     with np.errstate(invalid="ignore"):
         gaps: Any = criterion.cost(value) - criterion.bound(threshold)
     counts = history.is_seen & ~history.is_byzantine[c] & np.isfinite(gaps[e])

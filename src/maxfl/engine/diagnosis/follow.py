@@ -127,7 +127,7 @@ class Diagnosis:
     def _watch_losses(self, block: Block) -> None:
         """Look at the losses: whether they are finite, and at first what solo models gain."""
         honest = self._honest
-        losses = np.asarray(block.evaluation.train_loss)
+        losses = np.asarray(block.evaluation.judging_loss)
         finite = (np.isfinite(losses) | ~honest[:, None]).all(2)
         for c, e in zip(*np.nonzero(~finite), strict=True):
             if self._diverged_from[c] < 0:
@@ -143,7 +143,7 @@ class Diagnosis:
     def _costs(self, block: Block) -> Any:
         """Return what requirements are about, less being better, float32[C, P, K]."""
         criterion, evaluation = self._session.spec.criterion, block.evaluation
-        decides = evaluation.train_loss if criterion.metric is None else evaluation.train_metric
+        decides = evaluation.judging_loss if criterion.metric is None else evaluation.judging_metric
         return criterion.cost(np.asarray(decides))
 
     def _watch_steps(self, block: Block) -> None:

@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from maxfl.core.algorithm import Algorithm, Client, Cohort, LocalTask, Server, WeightedSum
 from maxfl.core.federation import Samples
 from maxfl.core.federation_files import read_clients
+from maxfl.core.judging import hold_out
 from maxfl.core.participation import ParticipationRule, sample
 from maxfl.core.prng import Purpose, key
 from maxfl.core.requirement import Solo
 from maxfl.core.thresholds import needs_solo, thresholds
 from maxfl.engine.session import Session
-from maxfl.engine.solo import train_clients
+from maxfl.engine.solo import best_solo, train_clients
 from maxfl.engine.state import Data
 
 UNKNOWN = -np.inf
@@ -99,14 +100,23 @@ class CohortReader:
 
     def read(self, client_ids: NDArray[np.int64]) -> CohortData:
         """Bring clients' data to the devices, and find what they require."""
-        train = self._federation.train
-        rows = int((train.offsets[client_ids + 1] - train.offsets[client_ids]).sum())
-        # A power of two, so that few programs are compiled.
-        samples = read_clients(train, client_ids, 1 << max(rows - 1, 0).bit_length())
-        no_test = _no_samples(samples, len(client_ids))
-        arrays = Data(samples, no_test, self._federation.input_scaling)
+        train, judging = self._read_parts(client_ids)
+        no_test = _no_samples(train, len(client_ids))
+        arrays = Data(train, no_test, self._federation.input_scaling, (), judging)
         data = self._session.replicate(arrays)._replace(frozen=self._session.frozen)
         return CohortData(client_ids, data, self._requirement(client_ids, data))
+
+    def _read_parts(self, client_ids: NDArray[np.int64]) -> tuple[Samples, Any]:
+        """Return what clients train on, and what they judge by, () where that is the same."""
+        federation, judging = self._federation, self._session.requirement.judging
+        train = read_clients(federation.train, client_ids)
+        if not judging.holds_out:
+            return _with_room(train), ()
+        if federation.judging is not None:
+            return _with_room(train), _with_room(read_clients(federation.judging, client_ids))
+        overlap = federation.metadata.overlap
+        parts = hold_out(train, judging.fraction, client_ids, overlap)
+        return _with_room(parts.train), _with_room(parts.judging)
 
     def _requirement(self, client_ids: NDArray[np.int64], data: Data) -> Any:
         """Return what costs of some clients must lie below, float32[1, n].
@@ -120,9 +130,15 @@ class CohortReader:
             return self._bound(client_ids, unknown)
         known = self._known[client_ids]
         if (new := np.flatnonzero(known == UNKNOWN)).size:
-            one = jax.tree.map(lambda a: a[:1], session.solo_hparams)
-            found = train_clients(session.solo_spec, data, one, new, client_ids.astype(np.int32))
-            solo = jax.tree.map(lambda a: a[None], found)
+            found = [
+                train_clients(
+                    session.solo_spec, data, session.one_by_one(way)[0], new,
+                    client_ids.astype(np.int32),
+                )
+                for way in session.solo_ways
+            ]  # fmt: skip
+            best = best_solo(session.spec.criterion, found)
+            solo = jax.tree.map(lambda a: a[None], best)
             known[new] = self._bound(client_ids[new], solo)[0]
         return known[None]
 
@@ -133,13 +149,21 @@ class CohortReader:
         found = thresholds(
             session.requirement, session.spec.criterion, clients, solo, 1, client_ids
         )
-        return session.spec.criterion.bound(found.train)
+        return session.spec.criterion.bound(found.judging)
 
 
 class _Count(NamedTuple):
     """What of a federation the requirements depend on."""
 
     clients: int
+
+
+def _with_room(samples: Samples) -> Samples:
+    """Return samples with room for a power of two of them, so that few programs are compiled."""
+    rows = len(samples.y)
+    more = (1 << max(rows - 1, 0).bit_length()) - rows
+    x, y = (np.concatenate([a, np.zeros((more, *a.shape[1:]), a.dtype)]) for a in samples[:2])
+    return Samples(x, y, samples.offsets)
 
 
 def _no_samples(like: Samples, clients: int) -> Samples:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from maxfl.core.federation import Federation
 from maxfl.core.federation_files import read_clients
+from maxfl.core.judging import Judging, with_judging
 from maxfl.engine.state import CohortRecord
 
 
@@ -18,13 +19,16 @@ def draw_eval_clients(federation: Federation, most: int, seed: int) -> NDArray[n
     return np.sort(np.concatenate(chosen))
 
 
-def read_eval_clients(whole: Federation, eval_clients: NDArray[np.int64]) -> Federation:
-    """Read the evaluation clients as a federation in memory."""
+def read_eval_clients(
+    whole: Federation, eval_clients: NDArray[np.int64], judged_by: Judging
+) -> Federation:
+    """Read the evaluation clients as a federation in memory, with what they judge by."""
     metadata = whole.metadata
     flipped = None if metadata.flipped is None else metadata.flipped[eval_clients]
     note = f"evaluated by {len(eval_clients)} of {whole.clients} clients"
     notes = (note,) if len(eval_clients) < whole.clients else ()
-    return whole._replace(
+    judging = None if whole.judging is None else read_clients(whole.judging, eval_clients)
+    chosen_clients = whole._replace(
         train=read_clients(whole.train, eval_clients),
         test=read_clients(whole.test, eval_clients),
         seen=int((eval_clients < whole.seen).sum()),
@@ -32,7 +36,9 @@ def read_eval_clients(whole: Federation, eval_clients: NDArray[np.int64]) -> Fed
             names=whole.names[eval_clients], flipped=flipped, notes=(*metadata.notes, *notes)
         ),
         known_digest=None,
+        judging=judging,
     )
+    return with_judging(chosen_clients, judged_by, eval_clients)
 
 
 def by_slot(eval_clients: NDArray[np.int64], cohorts: CohortRecord) -> CohortRecord:

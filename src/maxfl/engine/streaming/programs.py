@@ -65,10 +65,10 @@ def show_candidates(
     """
 
     def show(data: Data, one: Sweep, client_ids: Array, round_: Array) -> tuple[Measured, Array]:
-        train = data.train
+        judged = data.judged
         # Rows behind the last client's are nobody's.
-        there = jnp.arange(len(train.y)) < train.offsets[-1]
-        owner = jnp.where(there, owners(train), len(client_ids))
+        there = jnp.arange(len(judged.y)) < judged.offsets[-1]
+        owner = jnp.where(there, owners(judged), len(client_ids))
         context = _context(spec, data, owner, one, client_ids)
         measured = measure_everyone(context, one.state)
         cost = context.cost(measured)
@@ -87,7 +87,7 @@ def evaluate_clients(
     """Show the model after ``done`` rounds to clients whose data are here; [C, n] each."""
 
     def show(data: Data, one: Sweep, client_ids: Array, done: Array) -> Evaluation:
-        context = _context(spec, data, owners(data.train), one, client_ids)
+        context = _context(spec, data, owners(data.judged), one, client_ids)
         measured = measure_if_needed(context, one.state)
         return evaluate_all(context, owners(data.test), done, one.state, measured)
 

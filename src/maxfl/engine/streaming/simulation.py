@@ -21,7 +21,7 @@ from maxfl.core.federation import Federation, Samples
 from maxfl.core.local_optimizers import LocalOptimizer
 from maxfl.core.model import Model
 from maxfl.core.participation import Participation
-from maxfl.core.requirement import Requirement, Solo, SoloCache, Thresholds
+from maxfl.core.requirement import Requirement, Solo, Thresholds
 from maxfl.core.schedules import Schedule
 from maxfl.core.server_optimizers import ServerOptimizer
 from maxfl.engine.client_state import ClientStates, rows_needed
@@ -30,6 +30,7 @@ from maxfl.engine.history import History
 from maxfl.engine.programs import SKIP
 from maxfl.engine.resources import Resources, results_bytes, state_bytes
 from maxfl.engine.session import Session
+from maxfl.engine.solo import SoloCache
 from maxfl.engine.state import (
     Block,
     CohortRecord,
@@ -152,7 +153,9 @@ class StreamingSimulation:
     @cached_property
     def eval_federation(self) -> Federation:
         """The evaluation clients, in memory."""
-        return read_eval_clients(self.session.experiment.federation, self.eval_clients)
+        session = self.session
+        whole, judging = session.experiment.federation, session.requirement.judging
+        return read_eval_clients(whole, self.eval_clients, judging)
 
     @property
     def is_byzantine(self) -> Any:
@@ -332,7 +335,7 @@ class StreamingSimulation:
 
     def _evaluate(self, prepared: Prepared, state: State, done: int) -> Evaluation:
         session = self.session
-        rho = session.spec.criterion.bound(prepared.thresholds.train)
+        rho = session.spec.criterion.bound(prepared.thresholds.judging)
         sweep = Sweep(session.hparams, rho, session.is_byzantine, state)
         client_ids = self.eval_clients.astype(np.int32)
         return evaluate_clients(session.spec, self._data, client_ids, sweep, np.int32(done))

@@ -96,7 +96,7 @@ def follow(rounds: int, seed: int) -> Trajectory:
         federation, model, maxfl(), training, requirement=fixed(REQUIREMENT, steps=0), seed=seed
     )
     prepared, state = simulation.prepare(), simulation.start()
-    norm = gradient_norm(federation, model, jnp.asarray(prepared.thresholds.train[0]))
+    norm = gradient_norm(federation, model, jnp.asarray(prepared.thresholds.judging[0]))
     evaluated, norms = [], []
     for now, block in simulation.blocks(prepared, state):
         evaluated.append(int(block.rounds[-1]))

@@ -1,20 +1,24 @@
 """The table ``[requirement]``: what the model must beat for a client to want it."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     Field,
     NonNegativeFloat,
     NonNegativeInt,
     PositiveFloat,
+    PositiveInt,
     field_validator,
     model_validator,
 )
 
+from maxfl.core.judging import FRACTION
+from maxfl.core.requirement import BATCH_SIZE, RATES
 from maxfl.runs.configs.section import Section
 from maxfl.runs.plugins.resolve import load
 
+Several: Any = Field(strict=False, min_length=1)
 Rest = Literal["solo", "fixed", "metric", "custom"]
 
 
@@ -27,7 +31,32 @@ class RequirementConfig(Section):
         "metric: one value of a metric of the model; file: a value for each client; custom: a rule "
         "of your own",
     )
-    steps: NonNegativeInt = Field(100, description="SGD steps of the solo models")
+    steps: NonNegativeInt | Annotated[tuple[NonNegativeInt, ...], Several] = Field(
+        100,
+        description="SGD steps of the solo models; of a list, each client keeps the best of its "
+        "models by the data that it judges by",
+    )
+    local_lr: (
+        PositiveFloat | Literal["training"] | Annotated[tuple[PositiveFloat, ...], Several]
+    ) = Field(
+        RATES,
+        description="learning rate of the solo models, likewise a number or a list; training: the "
+        "run's own, so that requirements move with it, as in the paper",
+    )
+    batch_size: PositiveInt | Literal["training"] | Annotated[tuple[PositiveInt, ...], Several] = (
+        Field(BATCH_SIZE, description="minibatches of the solo models, likewise")
+    )
+    judge: Literal["held-out", "training"] = Field(
+        "held-out",
+        description="what clients judge a model by, to say what they require, weigh, participate "
+        "and choose: held-out: samples that they do not train on; training: their training data, "
+        "as in the paper",
+    )
+    judge_fraction: Annotated[float, Field(gt=0, lt=1)] = Field(
+        FRACTION,
+        description="for held-out: the fraction of a client's training data that it holds out, if "
+        "the data have no judging part of their own",
+    )
     multiple: PositiveFloat = Field(
         1.0, description="for solo: what the solo model's value is multiplied by"
     )
