@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from maxfl.algorithms import fedprox as fedprox
     from maxfl.algorithms import maxfl as maxfl
     from maxfl.algorithms import maxfl_annealed as maxfl_annealed
+    from maxfl.algorithms import maxfl_auto as maxfl_auto
     from maxfl.algorithms import maxfl_exponential as maxfl_exponential
     from maxfl.algorithms import maxfl_log as maxfl_log
     from maxfl.algorithms import maxfl_relu as maxfl_relu

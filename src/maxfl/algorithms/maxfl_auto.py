@@ -82,9 +82,16 @@ def temperature(hparams: HParams, state: ServerState) -> Array:
     return jnp.minimum(hparams.most, jnp.maximum(falling, hparams.multiple * state.scale))
 
 
-def track(hparams: HParams, scale: Any, share: Any) -> Any:
-    """Return s_{t+1}, given the share of the cohort whose |gap| is below s_t."""
-    return scale * jnp.exp(hparams.gain * (hparams.quantile - share))
+def is_near(state: ServerState, cost: Any, requirement: Any) -> Any:
+    """Return whether |F_k(w) − ρ_k| < s_t, elementwise."""
+    return abs(cost - requirement) < state.scale
+
+
+def next_state(hparams: HParams, state: ServerState, near: Any, participated: Any) -> ServerState:
+    """Return what the server keeps after a round, by how many participated and were near."""
+    share = near / jnp.maximum(participated, 1)
+    scale = state.scale * jnp.exp(hparams.gain * (hparams.quantile - share))
+    return ServerState(state.rounds + 1, scale)
 
 
 def weight(hparams: HParams, server: Server, client: Client) -> Array:
@@ -98,9 +105,8 @@ def server_update(
 ) -> tuple[Params, ServerState]:
     """Move as MaxFL does, and let s follow the gaps of those that participated."""
     state: ServerState = server.state
-    near = cohort.participated & (abs(cohort.cost - cohort.requirement) < state.scale)
-    share = near.sum() / jnp.maximum(cohort.participated.sum(), 1)
-    renewed = ServerState(state.rounds + 1, track(hparams, state.scale, share))
+    near = cohort.participated & is_near(state, cohort.cost, cohort.requirement)
+    renewed = next_state(hparams, state, near.sum(), cohort.participated.sum())
     return average(total, hparams.epsilon), renewed
 
 

@@ -31,7 +31,14 @@ ANNEALED = Method(
     "MaxFL, annealed (ours)", {"algorithm.name": "maxfl-annealed"}, rounds_key="algorithm.rounds"
 )
 
+PROTOCOL: Settings = {
+    "requirement.judge": "training",
+    "requirement.local_lr": "training",
+    "requirement.batch_size": "training",
+}
+"""The paper's: clients judge by training loss, and their solo models move with the search."""
 IMAGES: Settings = {
+    **PROTOCOL,
     "model.hidden": [64, 30],
     "training.rounds": 200,
     "requirement.steps": 100,
@@ -65,6 +72,7 @@ CLUSTERS: Settings = {
     "training.local_lr": 0.005,
 }
 TWEETS: Settings = {
+    **PROTOCOL,
     "data.source": "sent140-stand-in",
     "data.vectors": "glove.6B.100d.top50k",
     "data.clients": 162,
@@ -213,6 +221,7 @@ SYNTHETIC_STUDY = Study(
         Part(
             f"{_percent(fraction)} training data",
             {
+                **PROTOCOL,
                 "data.source": "synthetic",
                 "data.partition": "by-owner",
                 "data.clients": 100,

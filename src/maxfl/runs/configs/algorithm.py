@@ -16,7 +16,7 @@ class AlgorithmConfig(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False)
 
     name: Annotated[Literal[tuple(ALGORITHMS)], own_or("algorithm")] = Field(  # type: ignore[valid-type]
-        "maxfl", description="the method; your own as `module:function`"
+        "maxfl-auto", description="the method; your own as `module:function`"
     )
 
     @model_validator(mode="after")
