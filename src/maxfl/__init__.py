@@ -91,7 +91,7 @@ if TYPE_CHECKING:
 
 _PUBLIC = {
     "algorithms": (
-        "ALGORITHMS", "afl", "ditto", "fedavg", "fedprox", "maxfl", "maxfl_annealed",
+        "ALGORITHMS", "afl", "ditto", "fedavg", "fedprox", "maxfl", "maxfl_annealed", "maxfl_auto",
         "maxfl_exponential", "maxfl_log", "maxfl_relu", "mwfed", "perfedavg", "perfedavg_hf",
         "pfedme", "qffl", "scaffold", "scaffold_1",
     ),
