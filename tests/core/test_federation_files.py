@@ -21,11 +21,10 @@ def test_what_is_written_is_what_is_read(tmp_path):
     for ours, theirs in zip(jax.tree.leaves(found[:5]), jax.tree.leaves(whole[:5]), strict=True):
         np.testing.assert_array_equal(ours, theirs)
     assert isinstance(found.train.x, np.memmap)
-    some = read_clients(found.train, np.array([5, 0]), room=32)
+    some = read_clients(found.train, np.array([5, 0]))
     np.testing.assert_array_equal(some.x[:10], CLIENTS[5][0][0])
     np.testing.assert_array_equal(some.y[10:19], CLIENTS[0][0][1])
     assert some.offsets.tolist() == [0, 10, 19]
-    assert len(some.y) == 32
 
 
 @pytest.mark.parametrize("labels", [np.float32, np.int32])
