@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 import maxfl
+from maxfl.core.federation_files import read_clients
+from maxfl.core.judging import Judging, with_judging
 from maxfl.engine.streaming.client_state_file import ClientStateFile
 from maxfl.engine.streaming.simulation import StreamingSimulation
 from maxfl.engine.streaming.stream import stream
@@ -110,6 +112,23 @@ def test_nothing_of_the_test_part_reaches_training(on_disk, by_opt_out):
     )
     assert_same_but_test(clean.history, other.history)
     assert_equal_params(other.history, by_opt_out)
+
+
+def test_judging_data_that_clients_bring_are_read(on_disk, by_opt_out, tmp_path):
+    """On disk as three parts, what would be held out is judged by as if it were held out."""
+    held = with_judging(on_disk, OPT_OUT["requirement"].judging)
+    parts = (
+        [read_clients(part, np.array([k]))[:2] for part in (held.train, held.judging, held.test)]
+        for k in range(held.clients)
+    )
+    three = maxfl.open_federation(
+        maxfl.write_federation(tmp_path / "three", parts, classes=3, unseen=2)
+    )
+    another = {**OPT_OUT, "requirement": OPT_OUT["requirement"]._replace(judging=Judging())}
+    found = stream(three, MODEL, maxfl.maxfl(), TRAINING, max_candidates=6, **another).history
+    assert_equal_params(found, by_opt_out)
+    np.testing.assert_array_equal(found.thresholds.judging, by_opt_out.thresholds.judging)
+    assert_equal_params(maxfl.simulate(three, MODEL, maxfl.maxfl(), TRAINING, **another), found)
 
 
 def test_there_are_no_more_candidates_than_may_be(on_disk):
