@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from maxfl.core.federation import Federation
 from maxfl.core.judging import Judge, Judging, judging
 from maxfl.utils.display import numbers, one_line
-from maxfl.utils.errors import InputError, check_number, did_you_mean
+from maxfl.utils.errors import InputError, check_number, did_you_mean, shorten
 
 Floats = NDArray[np.float32]
 RATES = (0.1, 0.01, 0.001)
@@ -320,19 +320,33 @@ def _rates(given: Any) -> tuple[float, ...] | None:
     """Return learning rates of solo models; None for the run's own."""
     if isinstance(given, str) and given == TRAINING:
         return None
+    _check_ways("local_lr", given, f'a number, a list of them, or "{TRAINING}" for the run\'s own')
     check_number("requirement.local_lr", given, above=0)
     return tuple(float(rate) for rate in np.ravel(given))
 
 
 def _sizes(given: Any) -> tuple[int, ...] | None:
     """Return batch sizes of solo models; None for the run's own."""
-    return None if isinstance(given, str) and given == TRAINING else _ways("batch_size", given, 1)
+    if isinstance(given, str) and given == TRAINING:
+        return None
+    return _ways("batch_size", given, 1, f', or "{TRAINING}" for the run\'s own')
 
 
-def _ways(name: str, given: Any, least: int) -> tuple[int, ...]:
+def _ways(name: str, given: Any, least: int, other: str = "") -> tuple[int, ...]:
     """Return whole numbers, of which each is another way to train alone."""
+    _check_ways(name, given, f"a whole number, a list of them{other}")
     check_number(f"requirement.{name}", given, least=least, whole=True)
     return tuple(int(number) for number in np.ravel(given))
+
+
+def _check_ways(name: str, given: Any, expected: str) -> None:
+    """Refuse what is neither a number nor some in a list."""
+    try:
+        numbers = np.asarray(given, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        numbers = np.zeros(0)
+    if numbers.ndim > 1 or not numbers.size:
+        raise InputError(f"requirement.{name} = {shorten(given)}: expected {expected}")
 
 
 def _one_or_all(ways: tuple[Any, ...]) -> str:
