@@ -270,7 +270,7 @@ def _show(exhibit: Exhibit, results: StudyResults) -> None:
 
 def _intervals(exhibit: Exhibit) -> str:
     """Say what leads are, where a table has some."""
-    if exhibit.layout not in ("leads", "phases"):
+    if not exhibit.study.baseline:
         return ""
     return (
         f"; leads are over {exhibit.study.baseline}, seed by seed, with 95 % intervals (bootstrap "

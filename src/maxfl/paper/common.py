@@ -144,6 +144,12 @@ COMMON_EXHIBITS = (
         COMMON_STUDY, _unseen(COMMON_STUDY, "gm_appeal"), is_figure=True, layout="leads",
     ),
     Exhibit(
+        "common-best", "ours: common, MaxFL auto beside the best of FedAvg and MaxFL at other T",
+        COMMON_STUDY, _unseen(COMMON_STUDY, "gm_appeal"),
+        (FEDAVG.label, *(method.label for method in FIXED), FALLING.label, AUTO.label),
+        layout="best",
+    ),
+    Exhibit(
         "common-accuracy", "ours: common, test accuracy of the global model over all clients",
         COMMON_STUDY, _unseen(COMMON_STUDY, "test_accuracy"), layout="leads",
     ),

@@ -8,19 +8,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxfl.paper.declare import Column, Exhibit
-from maxfl.paper.leads import compare_leads, compare_phases
+from maxfl.paper.leads import compare_best, compare_leads, compare_phases
 from maxfl.paper.results import PERCENT, PaperValue, StudyResults, paper_values
 from maxfl.paper.words import WORDS, Comparison, data_remarks, digits_of, heading, our_cell, std
 
 
 def compare(exhibit: Exhibit, results: StudyResults) -> list[Comparison]:
     """Return one table for each part that was run, or one for all of them."""
-    if exhibit.layout == "parts":
-        return [_by_part(exhibit, results)]
-    if exhibit.layout == "leads":
-        return compare_leads(exhibit, results)
-    if exhibit.layout == "phases":
-        return compare_phases(exhibit, results)
+    match exhibit.layout:
+        case "parts":
+            return [_by_part(exhibit, results)]
+        case "leads":
+            return compare_leads(exhibit, results)
+        case "best":
+            return [compare_best(exhibit, results)]
+        case "phases":
+            return [compare_phases(exhibit, results)]
+        case "methods":
+            return _by_method(exhibit, results)
+
+
+def _by_method(exhibit: Exhibit, results: StudyResults) -> list[Comparison]:
+    """Return one table for each part that was run, beside the paper's figures."""
     run_and_shown = {column.part for column in exhibit.columns} & set(results.parts)
     parts = [part.label for part in exhibit.study.parts if part.label in run_and_shown]
     return [_compare_part(exhibit, results, part) for part in parts]

@@ -15,10 +15,15 @@ Metric = Literal[
     "test_accuracy", "gm_appeal", "gm_appeal_judging", "preferred_accuracy", "judging_loss",
     "test_loss", "solo_accuracy",
 ]  # fmt: skip
-Layout = Literal["methods", "parts", "leads", "phases"]
-"""A table for each part, with a row for each method; one table with a row for each part; a table
-for each group of parts, with what methods are ahead of the baseline by; one table of that for the
-last method, with a row for each group."""
+Layout = Literal["methods", "parts", "leads", "best", "phases"]
+"""What an exhibit's tables are.
+
+- methods: a table for each part, with a row for each method;
+- parts: one, with a row for each part and a column for each method;
+- leads: one for each group of parts: methods, and what they are ahead of the baseline by;
+- best: one, with a row for each part: the last method beside the best of the others;
+- phases: one of the last method's leads, with a row for each group of parts.
+"""
 
 
 class Method(NamedTuple):

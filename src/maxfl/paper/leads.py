@@ -108,7 +108,36 @@ def interval_cell(interval: Interval, column: Column) -> str:
     return f"{mean} [{low}, {high}]" if np.isfinite(interval.low) else mean
 
 
-def compare_phases(exhibit: Exhibit, results: StudyResults) -> list[Comparison]:
+def compare_best(exhibit: Exhibit, results: StudyResults) -> Comparison:
+    """Return a table with a row for each part: the last method, the baseline, the best other one.
+
+    Which one is best is known in hindsight, so that a lead over it is a lead over all of them.
+    """
+    *others, method = exhibit.method_labels
+    baseline = exhibit.study.baseline
+    columns = [column for column in exhibit.columns if column.part in results.parts]
+    rows, smallest = [], []
+    for column in columns:
+        finals = {other: results.final(other, column) for other in others}
+        means = {other: values.mean() for other, values in finals.items() if values.size}
+        best = max(means, key=means.__getitem__)
+        over = lead(results, method, best, column)
+        smallest.append((over.mean, column.part, best))
+        rows.append([
+            column.part,
+            our_cell(results.final(method, column), column),
+            interval_cell(lead(results, method, baseline, column), column),
+            f"{best}: {our_cell(results.final(best, column), column)}",
+            interval_cell(over, column),
+        ])  # fmt: skip
+    least, part, best = min(smallest)
+    remark = f"Least of all: {signed(least, columns[0])} to {best}, {part}."
+    headings = ["", method, f"lead over {baseline}", "best of the others", "lead over it"]
+    title = f"{method} beside {', '.join(others)}: {heading(columns[0])}"
+    return Comparison(title, headings, rows, [remark])
+
+
+def compare_phases(exhibit: Exhibit, results: StudyResults) -> Comparison:
     """Return one table of the last method's leads: a row for each group, a column for each part."""
     study, method = exhibit.study, exhibit.method_labels[-1]
     cells = {
@@ -122,4 +151,4 @@ def compare_phases(exhibit: Exhibit, results: StudyResults) -> list[Comparison]:
     headings = list(dict.fromkeys(name for _, name in cells))
     rows = [[group, *(cells.get((group, name), "") for name in headings)] for group in groups]
     what = f"{method}, lead over {study.baseline}: {heading(exhibit.columns[0])}"
-    return [Comparison(what, ["", *headings], rows, data_remarks(results, results.parts[0]))]
+    return Comparison(what, ["", *headings], rows, data_remarks(results, results.parts[0]))

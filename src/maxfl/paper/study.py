@@ -158,15 +158,7 @@ def _typical(study: Study) -> Chosen:
 
 def _search(study: Study, scale: Scale, folder: Path, stage: Stage, announce: Announce) -> Chosen:
     """Find the best point of every method's grid, by the mean over seeds; never on test data."""
-    where = "test" if study.chooses_by_judging else "validation"
-    settings: Settings = {"data.evaluate_on": where, **_quarterly(study, scale)}
-    # Seeds outside: methods that meet the same data come one after another.
-    grid = _grid([
-        configure(part, method, point, settings, seed)
-        for part, seed, method, point in itertools.product(
-            study.parts, scale.search_seeds(study), study.methods, study.points
-        )
-    ])  # fmt: skip
+    grid = search_grid(study, scale)
     with stage("search") as progress:
         run_sweep(grid, folder / "search", resume=True, progress=progress, announce=announce)
     metrics = JUDGING_METRICS if study.chooses_by_judging else STUDY_METRICS
@@ -176,6 +168,19 @@ def _search(study: Study, scale: Scale, folder: Path, stage: Stage, announce: An
         (part.label, method.label): best_point(study, found, part.label, method.label)
         for part, method in itertools.product(study.parts, study.methods)
     }
+
+
+def search_grid(study: Study, scale: Scale) -> Grid:
+    """Return every point of the grid, for each method, part and seed of the search."""
+    where = "test" if study.chooses_by_judging else "validation"
+    settings: Settings = {"data.evaluate_on": where, **_quarterly(study, scale)}
+    # Seeds outside: methods that meet the same data come one after another.
+    return _grid([
+        configure(part, method, point, settings, seed)
+        for part, seed, method, point in itertools.product(
+            study.parts, scale.search_seeds(study), study.methods, study.points
+        )
+    ])  # fmt: skip
 
 
 def _final_grid(study: Study, scale: Scale, chosen: Chosen) -> Grid:

@@ -58,8 +58,10 @@ def digits_of(column: Column) -> int:
 
 
 def signed(value: float, column: Column) -> str:
-    """Return a difference with its sign."""
-    return f"{value:+.{digits_of(column)}f}".replace("-", "\N{MINUS SIGN}")
+    """Return a difference with its sign; what rounds to 0 has none."""
+    digits = digits_of(column)
+    rounded = round(value, digits) + 0.0  # −0.0 is 0
+    return f"{rounded:{'+' if rounded else ''}.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 
 def data_remarks(results: StudyResults, part: str) -> list[str]:
