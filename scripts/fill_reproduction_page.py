@@ -68,8 +68,11 @@ def _made(exhibit: Exhibit, results: StudyResults) -> str:
     lines = [f"- {line}.\n" for line in results.troubles(parts)]
     chosen = [f"- Chosen for {part}: {_points(points)}.\n"
               for part, points in summary["chosen"].items()
-              if part in parts and any(points.values())]  # fmt: skip
-    lines += _folded(chosen) if exhibit.study.baseline and chosen else chosen
+              if part in parts and exhibit.study.grid]  # fmt: skip
+    if not exhibit.study.baseline:
+        lines += chosen
+    elif chosen and exhibit.is_figure:
+        lines += _folded(chosen)
     times = summary.get("times", {})
     each = "; ".join(f"{parts}: {_time(seconds)}" for parts, seconds in times.items())
     each = f" ({each})" if len(times) > 1 else ""

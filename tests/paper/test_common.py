@@ -45,7 +45,7 @@ def test_those_who_leave_and_those_who_never_do_share_a_program():
 
 
 def test_a_row_of_the_phase_diagram_is_one_program():
-    row = [part for part in WHEN_STUDY.parts if part.group == "30 %"]
+    row = [part for part in WHEN_STUDY.parts if part.group == "30 % in conflict"]
     assert [part.settings["requirement.multiple"] for part in row] == [2.0, 1.5, 1.2, 1.0, 0.8]
     assert len(group(configs(WHEN_STUDY, row, seeds=(0, 1)), mask_batches=True)) == 2 * 2
 

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from maxfl.paper.common import FLIP, MULTIPLE
 from maxfl.paper.compare import compare
 from maxfl.paper.declare import Column, Exhibit, Method, Part, Study
 from maxfl.paper.leads import lead, leads_in
@@ -15,7 +16,11 @@ from maxfl.paper.words import signed
 
 PARTS = ("few: strict", "few: easy", "many: strict", "many: easy")
 STUDY = Study(
-    "toy", tuple(Part(label, {}, {}) for label in PARTS),
+    "toy",
+    tuple(
+        Part(label, {FLIP: 0.1 * ("many" in label), MULTIPLE: 1 + ("easy" in label)}, {})
+        for label in PARTS
+    ),
     tuple(Method(label, {}) for label in ("FedAvg", "MaxFL, T = 1", "MaxFL auto")),
     {}, "gm_appeal_judging", seeds=4, baseline="FedAvg",
 )  # fmt: skip
@@ -84,7 +89,7 @@ def test_each_group_of_parts_is_a_table(results):
         "strict: ahead of FedAvg: MaxFL, T = 1 · MaxFL auto.",
         "easy: no method is told apart from FedAvg.",
     ]
-    assert many.remarks[1] == "easy: behind: MaxFL, T = 1 · MaxFL auto."
+    assert many.remarks[1] == "easy: behind FedAvg: MaxFL, T = 1 · MaxFL auto."
 
 
 def test_the_last_method_is_shown_beside_the_best_of_the_others(results):

@@ -54,10 +54,11 @@ JUDGED: Settings = {
 }
 """For all methods: what clients judge by, how solo models are trained, and how steps shrink."""
 RATES: Settings = {"training.local_lr": 0.05, "training.server_lr": 1.0}
+FLIP, MULTIPLE = "data.flipped_fraction", "requirement.multiple"
 NEVER: Settings = OPT_OUT | {"participation.start_round": 1_000_000}
 """Nobody leaves, by the rule of those who may: so both are one program."""
 LEAVING: dict[str, Settings] = {"leave after 10": OPT_OUT, "never leave": NEVER}
-FLIPPED: Settings = {"data.flipped_fraction": 0.3}
+FLIPPED: Settings = {FLIP: 0.3}
 
 
 def _part(
@@ -117,8 +118,8 @@ WHEN_STUDY = Study(
     "when",
     tuple(
         _part(
-            f"{100 * fraction:.0f} %: {multiple:g}", FMNIST, 0.05, NEVER,
-            {"data.flipped_fraction": fraction, "requirement.multiple": multiple},
+            f"{100 * fraction:.0f} % in conflict: ρ = {multiple:g} × solo", FMNIST, 0.05, NEVER,
+            {FLIP: fraction, MULTIPLE: multiple},
         )
         for fraction in CONFLICTING
         for multiple in MULTIPLES

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
+from maxfl.paper.common import FLIP, MULTIPLE
 from maxfl.paper.declare import Exhibit
 from maxfl.paper.leads import interval_cell, lead
 from maxfl.paper.results import StudyResults
@@ -63,12 +64,14 @@ def draw_phases(exhibit: Exhibit, results: StudyResults, path: Path) -> None:
     """
     study, method = exhibit.study, exhibit.method_labels[-1]
     cells = {
-        (part.group, part.heading): lead(results, method, study.baseline, column)
+        (part.settings[FLIP], part.settings[MULTIPLE]): lead(
+            results, method, study.baseline, column
+        )
         for part, column in zip(study.parts, exhibit.columns, strict=True)
         if part.label in results.parts
     }
-    shares = list(dict.fromkeys(share for share, _ in cells))
-    multiples = list(dict.fromkeys(multiple for _, multiple in cells))
+    shares = sorted({share for share, _ in cells})
+    multiples = sorted({multiple for _, multiple in cells}, reverse=True)
     missing = Interval(np.nan, np.nan, np.nan)
     grid = [[cells.get((share, multiple), missing) for multiple in multiples] for share in shares]
     means: NDArray[Any] = np.array([[cell.mean for cell in row] for row in grid])
@@ -82,8 +85,8 @@ def draw_phases(exhibit: Exhibit, results: StudyResults, path: Path) -> None:
         for i, row in enumerate(grid):
             for j, cell in enumerate(row):
                 _cell(axis, i, j, cell, interval_cell(cell, exhibit.columns[0]))
-        axis.set_xticks(range(len(multiples)), [f"{multiple} ×" for multiple in multiples])
-        axis.set_yticks(range(len(shares)), shares)
+        axis.set_xticks(range(len(multiples)), [f"{multiple:g} ×" for multiple in multiples])
+        axis.set_yticks(range(len(shares)), [f"{100 * share:.0f} %" for share in shares])
         axis.set_xlabel(
             "lenient  ←  loss that clients demand, in terms of their own model's  →  strict"
         )

@@ -29,7 +29,10 @@ def lead(results: StudyResults, method: str, baseline: str, column: Column) -> I
 
 
 def leads_in(study: Study, results: StudyResults) -> dict[str, list[dict[str, Any]]]:
-    """Return all leads over the study's baseline by part, for ``study.json``."""
+    """Return all leads over the study's baseline by part, for ``study.json``; as tables have them.
+
+    Those of accuracies are in percentage points.
+    """
     return {
         part.label: [
             _as_json(method.label, column, lead(results, method.label, study.baseline, column))
@@ -98,7 +101,7 @@ def _standing(leads: Sequence[tuple[str, Interval]], baseline: str) -> str:
     behind = [method for method, interval in leads if interval.high < 0]
     if not ahead and not behind:
         return f"no method is told apart from {baseline}"
-    sides = ((f"ahead of {baseline}", ahead), ("behind", behind))
+    sides = ((f"ahead of {baseline}", ahead), (f"behind {baseline}", behind))
     return "; ".join(f"{side}: {' · '.join(methods)}" for side, methods in sides if methods)
 
 
