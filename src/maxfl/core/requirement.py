@@ -24,6 +24,8 @@ RATES = (0.1, 0.01, 0.001)
 BATCH_SIZE = 32
 TRAINING: Literal["training"] = "training"
 """In place of a learning rate or a batch size: that of the run."""
+FOLLOWING = ("local_lr", "batch_size")
+"""What solo models may have from the run's training."""
 
 
 class Solo(NamedTuple):
@@ -81,7 +83,22 @@ class SoloTraining(NamedTuple):
     @property
     def follows_training(self) -> bool:
         """Whether what clients require changes with the run's learning rate or batch size."""
-        return self.local_lr is None or self.batch_size is None
+        return bool(self.followed)
+
+    @property
+    def followed(self) -> tuple[str, ...]:
+        """Numbers that solo models have from the run's training."""
+        return tuple(name for name in FOLLOWING if getattr(self, name) is None)
+
+    def moving_words(self) -> str:
+        """Say what a sweep of these numbers of the training does to requirements."""
+        theirs = " and ".join(f"training.{name}" for name in self.followed)
+        own = " and ".join(f"requirement.{name}" for name in self.followed)
+        return (
+            f"what clients require differs between configurations: their solo models are trained "
+            f"with {theirs}, in which these differ. For the same requirements everywhere, set "
+            f"{own} to numbers"
+        )
 
 
 class ClientValues(NamedTuple):

@@ -14,7 +14,7 @@ from maxfl.core.federation import Federation
 from maxfl.core.local_optimizers import LocalOptimizer
 from maxfl.core.metrics import MetricInfo
 from maxfl.core.requirement import Requirement
-from maxfl.core.thresholds import align
+from maxfl.core.thresholds import align, needs_solo
 from maxfl.distributed.processes import assert_same, fetch, free_bytes, is_distributed, place
 from maxfl.engine.client_state import rows_needed
 from maxfl.engine.experiment import Experiment
@@ -146,6 +146,16 @@ class Session:
             )
             for steps, rate, size in self.requirement.training.ways
         ]  # fmt: skip
+
+    @property
+    def requirements_move(self) -> bool:
+        """Whether what clients require differs between configurations as the training does."""
+        training = self.experiment.training
+        varied = any(
+            len({*np.ravel(getattr(training, name)).tolist()}) > 1
+            for name in self.requirement.training.followed
+        )
+        return varied and needs_solo(self.requirement)
 
     def one_by_one(self, tree: Any) -> list[Any]:
         """Return arrays with a leading axis C of each configuration, with a leading axis 1."""

@@ -11,7 +11,7 @@ from maxfl.utils.errors import InputError, check_number, shorten
 
 
 class TrainTest(NamedTuple):
-    """Sample numbers of each client's training data, and of its held-out data."""
+    """Sample numbers of each client's training data, and of its test data."""
 
     train: Parts
     test: Parts
