@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from maxfl.paper.common import FLIP, MULTIPLE
 from maxfl.paper.compare import compare
 from maxfl.paper.declare import Column, Exhibit, Method, Part, Study
 from maxfl.paper.leads import lead, leads_in
@@ -17,10 +16,7 @@ from maxfl.paper.words import signed
 PARTS = ("few: strict", "few: easy", "many: strict", "many: easy")
 STUDY = Study(
     "toy",
-    tuple(
-        Part(label, {FLIP: 0.1 * ("many" in label), MULTIPLE: 1 + ("easy" in label)}, {})
-        for label in PARTS
-    ),
+    tuple(Part(label, {}, {}) for label in PARTS),
     tuple(Method(label, {}) for label in ("FedAvg", "MaxFL, T = 1", "MaxFL auto")),
     {}, "gm_appeal_judging", seeds=4, baseline="FedAvg",
 )  # fmt: skip
@@ -57,7 +53,8 @@ def results():
 
 
 def exhibit(layout):
-    return Exhibit("toy", "a toy", STUDY, COLUMNS, is_figure=True, layout=layout)
+    axes = ("conflict", "demand")
+    return Exhibit("toy", "a toy", STUDY, COLUMNS, is_figure=True, layout=layout, axes=axes)
 
 
 def test_a_lead_is_paired_by_seed(results):

@@ -54,7 +54,7 @@ JUDGED: Settings = {
 }
 """For all methods: what clients judge by, how solo models are trained, and how steps shrink."""
 RATES: Settings = {"training.local_lr": 0.05, "training.server_lr": 1.0}
-FLIP, MULTIPLE = "data.flipped_fraction", "requirement.multiple"
+FLIP = "data.flipped_fraction"
 NEVER: Settings = OPT_OUT | {"participation.start_round": 1_000_000}
 """Nobody leaves, by the rule of those who may: so both are one program."""
 LEAVING: dict[str, Settings] = {"leave after 10": OPT_OUT, "never leave": NEVER}
@@ -119,7 +119,7 @@ WHEN_STUDY = Study(
     tuple(
         _part(
             f"{100 * fraction:.0f} % in conflict: ρ = {multiple:g} × solo", FMNIST, 0.05, NEVER,
-            {FLIP: fraction, MULTIPLE: multiple},
+            {FLIP: fraction, "requirement.multiple": multiple},
         )
         for fraction in CONFLICTING
         for multiple in MULTIPLES
@@ -157,5 +157,6 @@ COMMON_EXHIBITS = (
     Exhibit(
         "when", "ours: when MaxFL is ahead: conflicting clients, and what they demand",
         WHEN_STUDY, _unseen(WHEN_STUDY, "gm_appeal"), is_figure=True, layout="phases",
+        axes=("clients whose labels contradict the others'", "loss ρ that clients demand"),
     ),
 )  # fmt: skip

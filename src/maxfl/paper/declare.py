@@ -138,6 +138,7 @@ class Exhibit(NamedTuple):
         methods: Labels of the methods that it shows; empty for all of the study.
         is_figure: Whether it is a figure too: every column over the rounds, or its leads.
         layout: What its tables look like.
+        axes: For a figure of phases: what groups of parts differ in, and what parts of a group do.
     """
 
     name: str
@@ -147,6 +148,7 @@ class Exhibit(NamedTuple):
     methods: tuple[str, ...] = ()
     is_figure: bool = False
     layout: Layout = "methods"
+    axes: tuple[str, str] = ("", "")
 
     @property
     def method_labels(self) -> tuple[str, ...]:

@@ -11,9 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
-from maxfl.paper.common import FLIP, MULTIPLE
 from maxfl.paper.declare import Exhibit
-from maxfl.paper.leads import interval_cell, lead
+from maxfl.paper.leads import interval_cell, lead, phases
 from maxfl.paper.results import StudyResults
 from maxfl.report.statistics.bootstrap import Interval
 from maxfl.report.style import STYLE, line_style
@@ -23,77 +22,79 @@ WIDEST = 0.5
 
 
 def draw_leads(exhibit: Exhibit, results: StudyResults, path: Path) -> None:
-    """Write a figure with a row for each part: every method's lead over the baseline."""
+    """Write a figure with a row for each part: every method's lead over the baseline.
+
+    Variants of MaxFL have intervals, the last one thick; other methods are grey points, at the edge
+    where they are further off.
+    """
     columns = [column for column in exhibit.columns if column.part in results.parts]
     baseline = exhibit.study.baseline
-    methods = [method for method in exhibit.method_labels if method != baseline]
-    ours = [method for method in methods if method.startswith("MaxFL")]
-    others = [method for method in methods if method not in ours]
+    leads = {
+        method: [lead(results, method, baseline, column) for column in columns]
+        for method in exhibit.method_labels
+        if method != baseline
+    }
+    ours = [method for method in leads if method.startswith("MaxFL")]
+    others = [method for method in leads if method not in ours]
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(8, 1.4 + 0.5 * len(columns)), layout="constrained")
+        figure = Figure(figsize=(8, 1.4 + 0.42 * len(columns)), layout="constrained")
         axis = figure.subplots()
-        for i, method in enumerate([*ours, *others]):
-            leads = [lead(results, method, baseline, column) for column in columns]
-            _row(axis, leads, i, len(methods), method, is_ours=method in ours)
+        for i, method in enumerate(ours):
+            offset = 0.7 * ((i + 0.5) / len(ours) - 0.5)
+            _draw_intervals(axis, leads[method], method, i, offset, is_last=method == ours[-1])
+        edges = axis.get_xlim()
+        for i, method in enumerate(others):
+            place = np.arange(len(columns)) + 0.5 * ((i + 0.5) / len(others) - 0.5)
+            means = np.clip([interval.mean for interval in leads[method]], *edges)
+            label = ", ".join(others) if i == 0 else None
+            axis.plot(means, place, ".", color="0.6", ms=4, label=label, clip_on=False, zorder=1)
+        axis.set_xlim(edges)
         axis.axvline(0, color="black", lw=0.8)
         axis.set_yticks(range(len(columns)), [column.part for column in columns])
         axis.invert_yaxis()
         axis.grid(axis="y", visible=False)
         axis.set_xlabel(f"GM-Appeal of unseen clients, lead over {baseline} with its 95 % interval")
-        figure.legend(loc="outside lower center", ncols=4)
+        figure.legend(loc="outside lower center", ncols=3)
         figure.savefig(path, dpi=150)
 
 
-def _row(
-    axis: Axes, leads: Sequence[Interval], i: int, methods: int, label: str, *, is_ours: bool
+def _draw_intervals(
+    axis: Axes, leads: Sequence[Interval], label: str, i: int, offset: float, *, is_last: bool
 ) -> None:
-    """Draw one method's leads, a little below those of the method before."""
+    """Draw one method's leads and intervals, a little below those of the method before."""
     mean, low, high = (np.array(values) for values in zip(*leads, strict=True))
-    place = np.arange(len(leads)) + 0.7 * ((i + 0.5) / methods - 0.5)
-    colour = line_style(i)["color"] if is_ours else "0.65"
     axis.errorbar(
-        mean, place, xerr=np.nan_to_num([mean - low, high - mean]), fmt="osD^v<>Pp*h"[i % 11],
-        ms=4 if is_ours else 3, lw=1.2, color=colour, label=label,
+        mean, np.arange(len(leads)) + offset, xerr=np.nan_to_num([mean - low, high - mean]),
+        fmt="o^vsDP"[i % 6], ms=6 if is_last else 3.5, lw=2.5 if is_last else 1,
+        color="black" if is_last else line_style(i)["color"], label=label,
     )  # fmt: skip
 
 
 def draw_phases(exhibit: Exhibit, results: StudyResults, path: Path) -> None:
-    """Write the phase diagram: conflict upwards, strictness to the right, colour for the lead.
+    """Write the phase diagram: groups upwards, their parts to the right, colour for the lead.
 
     Cells whose interval contains 0 are hatched.
     """
-    study, method = exhibit.study, exhibit.method_labels[-1]
-    cells = {
-        (part.settings[FLIP], part.settings[MULTIPLE]): lead(
-            results, method, study.baseline, column
-        )
-        for part, column in zip(study.parts, exhibit.columns, strict=True)
-        if part.label in results.parts
-    }
-    shares = sorted({share for share, _ in cells})
-    multiples = sorted({multiple for _, multiple in cells}, reverse=True)
-    missing = Interval(np.nan, np.nan, np.nan)
-    grid = [[cells.get((share, multiple), missing) for multiple in multiples] for share in shares]
-    means: NDArray[Any] = np.array([[cell.mean for cell in row] for row in grid])
+    rows, columns, leads = phases(exhibit, results)
+    means: NDArray[Any] = np.array([[cell.mean for cell in row] for row in leads])
     with mpl.rc_context({**STYLE, "axes.grid": False}):
-        size = (1.9 + 1.25 * len(multiples), 1.2 + 0.72 * len(shares))
+        size = (1.9 + 1.25 * len(columns), 1.2 + 0.72 * len(rows))
         figure = Figure(figsize=size, layout="constrained")
         axis = figure.subplots()
         image = axis.imshow(
             means, cmap="RdBu", vmin=-WIDEST, vmax=WIDEST, origin="lower", aspect="auto"
         )
-        for i, row in enumerate(grid):
+        for i, row in enumerate(leads):
             for j, cell in enumerate(row):
                 _cell(axis, i, j, cell, interval_cell(cell, exhibit.columns[0]))
-        axis.set_xticks(range(len(multiples)), [f"{multiple:g} ×" for multiple in multiples])
-        axis.set_yticks(range(len(shares)), [f"{100 * share:.0f} %" for share in shares])
-        axis.set_xlabel(
-            "lenient  ←  loss that clients demand, in terms of their own model's  →  strict"
-        )
-        axis.set_ylabel("clients with conflicting labels")
+        axis.set_xticks(range(len(columns)), columns, fontsize=9)
+        axis.set_yticks(range(len(rows)), rows, fontsize=9)
+        axis.set_ylabel(exhibit.axes[0])
+        axis.set_xlabel(f"lenient  ←  {exhibit.axes[1]}  →  strict")
         axis.spines[:].set_visible(False)
         bar = figure.colorbar(image, ax=axis, extend="both")
-        bar.set_label(f"GM-Appeal of unseen clients,\n{method} − {study.baseline}")
+        method, baseline = exhibit.method_labels[-1], exhibit.study.baseline
+        bar.set_label(f"GM-Appeal of unseen clients,\n{method} − {baseline}")
         figure.savefig(path, dpi=150)
 
 

@@ -7,7 +7,7 @@ in the means' already.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -140,18 +140,41 @@ def compare_best(exhibit: Exhibit, results: StudyResults) -> Comparison:
     return Comparison(title, headings, rows, [remark])
 
 
-def compare_phases(exhibit: Exhibit, results: StudyResults) -> Comparison:
-    """Return one table of the last method's leads: a row for each group, a column for each part."""
+class Phases(NamedTuple):
+    """The last method's leads, by what two axes say.
+
+    Attributes:
+        rows: Groups of the parts.
+        columns: Their headings.
+        leads: One for each row and column; NaN where a part was not run.
+    """
+
+    rows: list[str]
+    columns: list[str]
+    leads: list[list[Interval]]
+
+
+def phases(exhibit: Exhibit, results: StudyResults) -> Phases:
+    """Lay the last method's leads over the baseline out by group and heading."""
     study, method = exhibit.study, exhibit.method_labels[-1]
     cells = {
-        (part.group, part.heading): interval_cell(
-            lead(results, method, study.baseline, column), column
-        )
+        (part.group, part.heading): lead(results, method, study.baseline, column)
         for part, column in zip(study.parts, exhibit.columns, strict=True)
         if part.label in results.parts
     }
-    groups = list(dict.fromkeys(group for group, _ in cells))
-    headings = list(dict.fromkeys(name for _, name in cells))
-    rows = [[group, *(cells.get((group, name), "") for name in headings)] for group in groups]
-    what = f"{method}, lead over {study.baseline}: {heading(exhibit.columns[0])}"
-    return Comparison(what, ["", *headings], rows, data_remarks(results, results.parts[0]))
+    rows, columns = (list(dict.fromkeys(key[i] for key in cells)) for i in (0, 1))
+    missing = bootstrap([])
+    leads = [[cells.get((row, column), missing) for column in columns] for row in rows]
+    return Phases(rows, columns, leads)
+
+
+def compare_phases(exhibit: Exhibit, results: StudyResults) -> Comparison:
+    """Return one table of the last method's leads: a row for each group, a column for each part."""
+    rows, columns, leads = phases(exhibit, results)
+    cells = [
+        [row, *(interval_cell(cell, exhibit.columns[0]) for cell in line)]
+        for row, line in zip(rows, leads, strict=True)
+    ]
+    what = f"{exhibit.method_labels[-1]}, lead over {exhibit.study.baseline}"
+    title = f"{what}: {heading(exhibit.columns[0])}"
+    return Comparison(title, ["", *columns], cells, data_remarks(results, results.parts[0]))
