@@ -67,16 +67,17 @@ class SoloTraining(NamedTuple):
 
     Attributes:
         steps: SGD steps.
-        local_lr: Learning rates; None for the run's own.
+        local_lr: Learning rates, each a number or, in a sweep, one per configuration, float[C];
+            None for the run's own.
         batch_size: Batch sizes; None for the run's own.
     """
 
     steps: tuple[int, ...] = (100,)
-    local_lr: tuple[float, ...] | None = RATES
+    local_lr: tuple[Any, ...] | None = RATES
     batch_size: tuple[int, ...] | None = (BATCH_SIZE,)
 
     @property
-    def ways(self) -> Iterator[tuple[int, float | None, int | None]]:
+    def ways(self) -> Iterator[tuple[int, Any, int | None]]:
         """Every combination of steps, learning rate and batch size."""
         return product(self.steps, self.local_lr or (None,), self.batch_size or (None,))
 
@@ -173,7 +174,7 @@ class Requirement(NamedTuple):
 
     @property
     def numbers(self) -> tuple[ArrayLike, ArrayLike | None]:
-        """What can vary within a sweep."""
+        """What thresholds can have their own of in every configuration of a sweep."""
         return self.multiple, self.value
 
     @property
@@ -191,7 +192,8 @@ class Options(TypedDict, total=False):
 
     Attributes:
         local_lr: Learning rate of solo models; of a list, each client keeps the best of its models
-            by the data that it judges by; "training" for the run's own.
+            by the data that it judges by; "training" for the run's own. A list of arrays has in
+            each of them one rate per configuration of a sweep.
         batch_size: Batch size of solo models, likewise.
         judge: What clients judge by: "held-out", samples that they hold out from training, or
             "training", their training data, as in the paper.
@@ -333,13 +335,15 @@ def _with_options(requirement: Requirement, steps: Any, options: Options) -> Req
     )
 
 
-def _rates(given: Any) -> tuple[float, ...] | None:
+def _rates(given: Any) -> tuple[Any, ...] | None:
     """Return learning rates of solo models; None for the run's own."""
     if isinstance(given, str) and given == TRAINING:
         return None
-    _check_ways("local_lr", given, f'a number, a list of them, or "{TRAINING}" for the run\'s own')
+    expected = f'a number, a list of them, or "{TRAINING}" for the run\'s own'
+    _check_ways("local_lr", given, expected, most_axes=2)
     check_number("requirement.local_lr", given, above=0)
-    return tuple(float(rate) for rate in np.ravel(given))
+    rates = np.asarray(given, np.float64)
+    return tuple(rates) if rates.ndim > 1 else tuple(float(rate) for rate in np.ravel(rates))
 
 
 def _sizes(given: Any) -> tuple[int, ...] | None:
@@ -356,13 +360,13 @@ def _ways(name: str, given: Any, least: int, other: str = "") -> tuple[int, ...]
     return tuple(int(number) for number in np.ravel(given))
 
 
-def _check_ways(name: str, given: Any, expected: str) -> None:
-    """Refuse what is neither a number nor some in a list."""
+def _check_ways(name: str, given: Any, expected: str, most_axes: int = 1) -> None:
+    """Refuse what is neither a number nor some in a list, or in lists of one length."""
     try:
         numbers = np.asarray(given, np.float64)
     except (TypeError, ValueError, OverflowError):
         numbers = np.zeros(0)
-    if numbers.ndim > 1 or not numbers.size:
+    if numbers.ndim > most_axes or not numbers.size:
         raise InputError(f"requirement.{name} = {shorten(given)}: expected {expected}")
 
 

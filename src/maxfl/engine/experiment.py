@@ -311,7 +311,9 @@ def _ways(ways: tuple[Any, ...] | None) -> Any:
     """
     if ways is None:
         return TRAINING
-    return ways[0] if len(ways) == 1 else ", ".join(map(str, ways))
+    if any(np.ndim(way) for way in ways):  # every configuration has its own
+        return [_ways(each) for each in zip(*np.broadcast_arrays(*ways), strict=True)]
+    return _number(ways[0]) if len(ways) == 1 else ", ".join(map(str, ways))
 
 
 def _plain(fields: Any) -> dict[str, Any]:

@@ -64,7 +64,8 @@ class Session:
         self.experiment, self._in_memory = experiment, in_memory
         given = _as_arrays(experiment.hparams)
         self.requirement = align(experiment.requirement, experiment.federation)
-        numbers = [_as_arrays(number) for number in self.requirement.numbers]
+        rates = self.requirement.training.local_lr or ()
+        numbers = [_as_arrays(number) for number in (*self.requirement.numbers, *rates)]
         _check_no_array_of_clients(given, experiment)
         _check_shares(self.requirement, experiment.model.metric_infos)
         self.configurations = _count((given, numbers))
@@ -137,7 +138,9 @@ class Session:
         hparams = self.hparams
 
         def each(number: Any, like: Any) -> Any:
-            return like if number is None else np.full_like(like, number)
+            if number is None:
+                return like
+            return self._widen(np.broadcast_to(np.asarray(number, like.dtype), self.configurations))
 
         return [
             SoloHParams(

@@ -284,7 +284,8 @@ class Diagnosis:
         rates = self._session.requirement.training.local_lr
         if rates is None:
             return f"training.local_lr (now {self._local_lr(c)})"
-        return f"requirement.local_lr (now {', '.join(f'{rate:.3g}' for rate in rates)})"
+        own = [f"{np.broadcast_to(rate, self._session.configurations)[c]:.3g}" for rate in rates]
+        return f"requirement.local_lr (now {', '.join(own)})"
 
     def _local_lr(self, c: int) -> Any:
         return f"{self._hparams.local_lr[c]:.3g}"
