@@ -12,7 +12,8 @@ pytestmark = [pytest.mark.extras, pytest.mark.usefixtures("flower_identity")]
 
 
 @pytest.mark.parametrize("start", [None, 2])
-def test_the_same_model_as_the_simulation(small, start):
+@pytest.mark.parametrize("solver", ["auto", 0.5])
+def test_the_same_model_as_the_simulation(small, start, solver):
     """Everybody is asked in every round, so both draw the same cohorts; 5 rounds, 1e-5."""
     import maxfl
     from maxfl.flower.jax_client import Local, client_app, initial_arrays
@@ -21,17 +22,19 @@ def test_the_same_model_as_the_simulation(small, start):
     seen = int(small.is_seen.sum())
     training = maxfl.Training(rounds=5, cohort=seen, local_steps=3, batch_size=4, server_lr=0.5)
     model = maxfl.mlp(4, (5,), 3)
+    requirement = maxfl.solo(steps=10)
     history = maxfl.simulate(
-        small, model, maxfl.maxfl(temperature=0.5), training, seed=3,
-        requirement=maxfl.solo(steps=10),
+        small, model, maxfl.maxfl_auto() if solver == "auto" else maxfl.maxfl(solver), training,
+        seed=3, requirement=requirement,
+        server_schedule=maxfl.schedules.exponential(0.18) if solver == "auto" else None,
         participation=maxfl.everyone() if start is None else maxfl.decline(start_round=start),
     )  # fmt: skip
     sized_by_data = maxfl.mlp((5,))
-    app = client_app(Local(small, sized_by_data, training, 3), solo_steps=10)
+    app = client_app(Local(small, sized_by_data, training, 3), requirement)
     nodes = Nodes(*[app] * seen)
     for client, context in enumerate(nodes.contexts.values()):
         context.node_config["partition-id"] = client
-    strategy = MaxFL(temperature=0.5, server_lr=0.5, decline_after=start)
+    strategy = MaxFL(temperature=solver, server_lr=0.5, decline_after=start)
     began = {n: a.numpy() for n, a in initial_arrays(model, 3).items()}
     results = train(strategy, nodes, rounds=5, start=began)
     for name, w in to_named(history.params).items():
@@ -59,13 +62,14 @@ def test_state_schedules_and_optimizers_are_those_of_the_simulation(small, keep_
         "local_optimizer": maxfl.local_optimizers.momentum(0.5, weight_decay=0.1),
         "local_schedule": maxfl.schedules.cosine(0.1, rounds=3),
     }
+    requirement = maxfl.solo(steps=10)
     history = maxfl.simulate(
-        small, model, maxfl.maxfl(), training, seed=3, requirement=maxfl.solo(steps=10), **steps
+        small, model, maxfl.maxfl(), training, seed=3, requirement=requirement, **steps
     )
-    nodes = Nodes(*[client_app(Local(small, model, training, 3, **steps), solo_steps=10)] * seen)
+    nodes = Nodes(*[client_app(Local(small, model, training, 3, **steps), requirement)] * seen)
     for client, context in enumerate(nodes.contexts.values()):
         context.node_config["partition-id"] = client
-    strategy = MaxFL(server_lr=0.5)
+    strategy = MaxFL(temperature=1.0, server_lr=0.5)
     began = {n: a.numpy() for n, a in initial_arrays(model, 3).items()}
     results = train(strategy, nodes, rounds=3, start=began)
     for name, w in to_named(history.params).items():

@@ -8,7 +8,7 @@ from io import BytesIO
 from typing import Any, NamedTuple
 
 import numpy as np
-from flwr.app import ArrayRecord, Message, MetricRecord
+from flwr.app import Array, ArrayRecord, Message, MetricRecord
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
@@ -22,6 +22,16 @@ MAX_EXAMPLES = 1e12
 """More samples than any client has."""
 
 
+def to_record(model: Arrays) -> ArrayRecord:
+    """Return a model as Flower sends it."""
+    return ArrayRecord({name: Array(array) for name, array in model.items()})
+
+
+def to_arrays(record: ArrayRecord) -> Arrays:
+    """Return a model that Flower sends."""
+    return {name: array.numpy() for name, array in record.items()}
+
+
 class AcceptedReply(NamedTuple):
     """A reply that counts.
 
@@ -30,6 +40,7 @@ class AcceptedReply(NamedTuple):
         update: Δ_k = w − w_k, by name.
         weight: q_k.
         satisfied: Whether the model that went out met the client's requirement.
+        near: Whether its loss was within s_t of the requirement, where that is asked.
         examples: Samples that it trained on, as it says; 0 if it does not.
     """
 
@@ -37,6 +48,7 @@ class AcceptedReply(NamedTuple):
     update: Arrays
     weight: float
     satisfied: bool
+    near: bool
     examples: float
 
 
@@ -63,11 +75,13 @@ class ReplyLimits(NamedTuple):
         max_update_norm: Largest norm of its update.
         examples_key: Metric that holds the number of its samples.
         needs_examples: Whether that number is needed, since it is the weight.
+        needs_near: Whether it must say how near its loss is to the requirement.
     """
 
     max_update_norm: float
     examples_key: str
     needs_examples: bool
+    needs_near: bool
 
 
 def sort_replies(
@@ -114,8 +128,9 @@ def _check_reply(
     examples: Any = metrics[limits.examples_key] if _has_examples(metrics, limits) else 0
     weight: Any = metrics[keys.WEIGHT]
     return AcceptedReply(
-        reply.metadata.src_node_id, update, weight, bool(metrics[keys.SATISFIED]), float(examples)
-    )
+        reply.metadata.src_node_id, update, weight, bool(metrics[keys.SATISFIED]),
+        bool(metrics.get(keys.NEAR, 0)), float(examples),
+    )  # fmt: skip
 
 
 def _wrong_metrics(metrics: MetricRecord, limits: ReplyLimits) -> str:
@@ -127,10 +142,22 @@ def _wrong_metrics(metrics: MetricRecord, limits: ReplyLimits) -> str:
         return "its client runs maxfl 0.1: install the server's version there"
     if satisfied not in (0, 1):
         return f"{keys.SATISFIED} is {satisfied!r}; expected 0 or 1"
+    if limits.needs_near and (problem := _wrong_near(metrics)):
+        return problem
     if limits.needs_examples and not _has_examples(metrics, limits):
         examples = metrics.get(limits.examples_key)
         return f"{limits.examples_key} is {examples!r}; expected a number above 0"
     return ""
+
+
+def _wrong_near(metrics: MetricRecord) -> str:
+    if keys.NEAR not in metrics:
+        return (
+            f"no {keys.NEAR}, which the temperature follows: its client runs an older maxfl; "
+            f"install the server's version there"
+        )
+    near = metrics[keys.NEAR]
+    return "" if near in (0, 1) else f"{keys.NEAR} is {near!r}; expected 0 or 1"
 
 
 def _has_examples(metrics: MetricRecord, limits: ReplyLimits) -> bool:

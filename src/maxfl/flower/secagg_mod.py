@@ -2,8 +2,9 @@
 
 Flower's SecAgg+ (Bell et al., CCS 2020) adds up vectors whose terms are masked. Its mod would leave
 metrics, and so q_k, in the clear; here a client's term is the vector (q_k Δ_k, q_k, a_k/4, d_k/4,
-1/4), and the reply has nothing beside it. A client that stays away sends zeros and d_k = 1: the
-server learns how many did, not who.
+1/4, n_k/4), and the reply has nothing beside it; the bits are "satisfied", "declined", "here" and
+"near its requirement". A client that stays away sends zeros and d_k = 1: the server learns how many
+did, not who.
 """
 
 import json
@@ -68,7 +69,7 @@ def _reply_with_term(message: Message, context: Context, app: ClientAppCallable)
         trained = {name: arrays[name].numpy() for name in names}
         term = _participant_term(model, trained, metrics, float(request.config[keys.CLIP]))
     elif reply.error.code == keys.DECLINED:
-        term = [np.zeros(array.shape) for array in model.values()] + [_scalars(0.0, 0, 1)]
+        term = [np.zeros(array.shape) for array in model.values()] + [_scalars(0.0, declined=1)]
     else:
         raise InputError(f"the client's app failed: {reply.error.reason}")
     result = FitRes(Status(Code.OK, ""), ndarrays_to_parameters(term), num_examples=1, metrics={})
@@ -78,13 +79,14 @@ def _reply_with_term(message: Message, context: Context, app: ClientAppCallable)
 def _participant_term(
     before: NamedArrays, after: NamedArrays, metrics: MetricRecord, clip: float
 ) -> list[NDArray[np.float64]]:
-    """Return q_k Δ_k, with Δ_k clipped to C, and (q_k, a_k/4, 0, 1/4).
+    """Return q_k Δ_k, with Δ_k clipped to C, and (q_k, a_k/4, 0, 1/4, n_k/4).
 
     Nobody could see a bad term among the masks, and it would spoil everybody's sum: so a client
     refuses to send one.
     """
     weight: Any = metrics[keys.WEIGHT]
     satisfied: Any = metrics[keys.SATISFIED]
+    near: Any = metrics.get(keys.NEAR, 0)  # nobody is asked where T is fixed
     if not 0 <= weight <= MAX_WEIGHT:
         raise InputError(f"this client's weight is {weight}: its loss or requirement is no number")
     for name, array in before.items():
@@ -97,9 +99,13 @@ def _participant_term(
     if not math.isfinite(norm):
         raise InputError("this client's trained model has values that are not finite")
     factor = weight * min(1.0, clip / norm if norm else 1.0)
-    return [factor * u for u in update] + [_scalars(weight, int(satisfied), 0)]
+    return [factor * u for u in update] + [
+        _scalars(weight, satisfied=int(satisfied), near=int(near))
+    ]
 
 
-def _scalars(weight: float, satisfied: int, declined: int) -> NDArray[np.float64]:
+def _scalars(
+    weight: float, *, satisfied: int = 0, declined: int = 0, near: int = 0
+) -> NDArray[np.float64]:
     """Return what a client adds to the sums beside its update; bits are ¼, as large as weights."""
-    return np.array([weight, satisfied / 4, declined / 4, 1 / 4])
+    return np.array([weight, satisfied / 4, declined / 4, 1 / 4, near / 4])
