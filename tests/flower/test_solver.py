@@ -36,14 +36,14 @@ def test_two_rounds_worked_by_hand():
 
 def test_where_the_model_stays_so_does_the_solver():
     strategy = MaxFL(min_replies=2)
-    train(strategy, Nodes(make_app(1.0, 2.0)), rounds=3)
+    train(strategy, Nodes(make_app(1.0, 2.0), None), rounds=3)
     assert [entry.solver for entry in strategy.rounds] == [Solver(1.0, 1.0)] * 3
 
 
 @pytest.mark.parametrize("options", [{"temperature": 0.5}, {"observe_only": True}])
 def test_a_fixed_temperature_follows_nothing(options):
     strategy = MaxFL(**options)
-    train(strategy, Nodes(make_app(1.0, 2.0)), rounds=2)
+    train(strategy, Nodes(*[make_app(1.0, 2.0)] * 2), rounds=2)
     assert not any(entry.solver.follows_gaps for entry in strategy.rounds)
     assert strategy.rounds[1].solver.temperature == options.get("temperature", 1.0)
 

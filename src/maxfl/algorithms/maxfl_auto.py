@@ -84,7 +84,7 @@ def temperature(hparams: HParams, state: ServerState) -> Array:
 
 def is_near(state: ServerState, cost: Any, requirement: Any) -> Any:
     """Return whether |F_k(w) − ρ_k| < s_t, elementwise."""
-    return appeal.near(cost, requirement, state.scale)
+    return abs(cost - requirement) < state.scale
 
 
 def next_state(hparams: HParams, state: ServerState, near: Any, participated: Any) -> ServerState:

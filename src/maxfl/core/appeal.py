@@ -7,7 +7,6 @@ F_k(w) of client k and its requirement ρ_k,
     objective  F̃(w) = 1/M Σ_k σ(g_k / T)
     weight     q_k = s(1 − s),  s = σ(g_k / T)          (eq. 4; in (0, ¼], largest at g_k = 0)
     appeal     1/M Σ_k 1{F_k(w) < ρ_k}                  (definition 1)
-    near       |g_k| < s                                (ours: what T follows in maxfl-auto)
 
 T is a temperature; T = 1 is the paper. ∇F̃ = 1/(M·T) Σ_k q_k ∇F_k; the factor 1/T is left to the
 server's learning rate, since the update is divided by Σ q_k anyway.
@@ -54,11 +53,6 @@ def weight(loss: Array, requirement: Array, temperature: float | Array = 1.0) ->
 def satisfied(loss: Array, requirement: Array) -> Array:
     """Return whether each client's requirement is met: a strictly smaller loss, definition 1."""
     return loss < requirement
-
-
-def near(loss: Array, requirement: Array, scale: float | Array) -> Array:
-    """Return whether each client is within ``scale`` of its requirement, on either side of it."""
-    return abs(loss - requirement) < scale
 
 
 def preferred(satisfied: Array, global_value: Array, solo_value: Array) -> Array:
