@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from maxfl.paper.cluster_limit_study import LIMIT_SUMMARY, LIMIT_TABLE
-from maxfl.paper.results import reference_run
-from maxfl.paper.study import STUDY_SEARCH
+from maxfl.paper.results import STUDY_SEARCH, reference_run
 from maxfl.runs.tables import to_parquet
 from maxfl.utils.files import write_whole
+from maxfl.utils.integrity import FILES, SEAL
 from maxfl.utils.paths import STUDY, STUDY_RESULTS
 
 
@@ -60,18 +60,29 @@ def _merge_tables(before: Path, new: Path, parts: list[str]) -> pa.Table:
 
 def _merge_summaries(before: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
     """Return the newer run's machine; both runs' parts, choices and notes; the sum of times."""
-    new = {**new, "times": {", ".join(new["data"]): new["seconds"]}}
+    groups = dict.fromkeys(label.partition(": ")[0] for label in new["data"])
+    # Merged tables are no longer those that were sealed.
+    new = {key: value for key, value in new.items() if key not in (FILES, SEAL)}
+    new = {**new, "times": {", ".join(groups): new["seconds"]}}
     if before is None or not set(before["data"]) - set(new["data"]):
         return new
     others = {part: data for part, data in before["data"].items() if part not in new["data"]}
+    times = {**before["times"], **new["times"]}
+    declared = before.get("declaration", {}).get("parts", {})
+    parts = {p: s for p, s in declared.items() if p in others} | new["declaration"]["parts"]
     troubles = [trouble for trouble in before["troubles"] if trouble["part"] in others]
     return {
         **new,
-        "seconds": new["seconds"] + before["seconds"],
-        "times": {**before["times"], **new["times"]},
+        "seconds": None if None in times.values() else sum(times.values()),
+        "times": times,
+        "declaration": {**new["declaration"], "parts": parts},
         "data": {**others, **new["data"]},
         "data_notes": {**{p: before["data_notes"][p] for p in others}, **new["data_notes"]},
-        "chosen": {**{p: before["chosen"][p] for p in others}, **new["chosen"]},
+        **{
+            key: {**{p: before[key][p] for p in others}, **new[key]}
+            for key in ("chosen", "leads")
+            if key in new
+        },
         "troubles": troubles + new["troubles"],
     }
 

@@ -1,13 +1,15 @@
-"""Give the reference runs and the tables of docs/ the names that followed version 0.1's.
+"""Give the reference runs and the tables of docs/ the names of today.
 
     python scripts/convert_reference_runs.py
 
-Only names change: no value does, and nothing is run again. A second call changes nothing.
+Only names change, and the paper's protocol is written down where older runs had no other: no value
+does, and nothing is run again. A second call changes nothing.
 """
 
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from maxfl.paper.legacy import rename_summary, rename_table
@@ -39,8 +41,10 @@ def _convert_study(folder: Path) -> list[Path]:
     for path in sorted(folder.glob("*.parquet")):
         table = pq.read_table(path)
         renamed = rename_table(table)
-        same_parts = renamed["part"].equals(table["part"])
-        if not (same_parts and renamed.column_names == table.column_names):
+        same = all(
+            renamed[name].equals(table[name].cast(pa.string())) for name in ("part", "metric")
+        )
+        if not (same and renamed.column_names == table.column_names):
             write_whole(path, to_parquet(renamed))
             converted.append(path)
     path = folder / STUDY

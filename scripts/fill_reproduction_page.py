@@ -8,7 +8,6 @@ import re
 from pathlib import Path
 
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from maxfl.paper.catalogue import EXHIBITS
 from maxfl.paper.cluster_limit_study import (
@@ -20,10 +19,12 @@ from maxfl.paper.cluster_limit_study import (
 from maxfl.paper.compare import compare
 from maxfl.paper.declare import Exhibit
 from maxfl.paper.plot import draw
-from maxfl.paper.results import StudyResults, read, reference_run
-from maxfl.paper.study import STUDY_SEARCH
+from maxfl.paper.results import StudyResults, read, read_search, reference_run
 from maxfl.utils.files import read_json
+from maxfl.utils.paths import STUDY
 
+LEADING = ("common", "when")
+"""Exhibits whose figures README shows too, beside the page."""
 PAGE = Path(__file__).parent.parent / "docs/reproduction.md"
 
 
@@ -43,8 +44,11 @@ def table(name: str) -> str:
     if name.startswith("rates "):
         return rates(*name.split()[1:])
     exhibit = EXHIBITS[name]
+    if not (reference_run(exhibit.study.name) / STUDY).is_file():
+        return f"No full run yet: `maxfl paper run {name} --scale full`.\n"
     results = reference_results(exhibit)
-    parts = []
+    figure = f"![{exhibit.title}]({name}.png)\n"
+    parts = [figure] if exhibit.name in LEADING else []
     for comparison in compare(exhibit, results):
         rows = [_italic(row) if row[0].startswith(" ") else row for row in comparison.rows]
         remarks = "".join(f"- {remark}\n" for remark in comparison.remarks)
@@ -62,15 +66,28 @@ def _made(exhibit: Exhibit, results: StudyResults) -> str:
     summary = results.summary
     parts = {column.part for column in exhibit.columns}
     lines = [f"- {line}.\n" for line in results.troubles(parts)]
-    lines += [f"- Chosen for {part}: {_points(chosen)}.\n"
-              for part, chosen in summary["chosen"].items()
-              if part in parts and any(chosen.values())]  # fmt: skip
+    chosen = [f"- Chosen for {part}: {_points(points)}.\n"
+              for part, points in summary["chosen"].items()
+              if part in parts and exhibit.study.grid]  # fmt: skip
+    if not exhibit.study.baseline:
+        lines += chosen
+    elif chosen and exhibit.is_figure:
+        lines += _folded(chosen)
     times = summary.get("times", {})
-    each = "; ".join(f"{parts}: {seconds:.0f} s" for parts, seconds in times.items())
+    each = "; ".join(f"{parts}: {_time(seconds)}" for parts, seconds in times.items())
     each = f" ({each})" if len(times) > 1 else ""
-    study = f"the study {exhibit.study.name} took {summary['seconds']:.0f} s{each}"
+    study = f"the study {exhibit.study.name} took {_time(summary['seconds'])}{each}"
     machine = f"{summary['device']}, JAX {summary['jax']}"
     return "".join([*lines, f"\n{summary['scale'].capitalize()}; {study} on {machine}.\n"])
+
+
+def _folded(lines: list[str]) -> list[str]:
+    """Fold away what many methods chose on many parts."""
+    return ["<details><summary>Chosen rates</summary>\n\n", *lines, "\n</details>\n"]
+
+
+def _time(seconds: float | None) -> str:
+    return "several sittings" if seconds is None else f"{seconds:.0f} s"
 
 
 def _points(chosen: dict[str, dict[str, float]]) -> str:
@@ -87,7 +104,7 @@ def _italic(row: list[str]) -> list[str]:
 def rates(study: str, part: str) -> str:
     """Return validation accuracy and GM-Appeal of the seen clients, at the best b and τ by η_l."""
     global_of_part = (pc.field("model") == "global") & (pc.field("part") == part)
-    found = pq.read_table(reference_run(study) / STUDY_SEARCH).filter(global_of_part)
+    found = read_search(reference_run(study)).filter(global_of_part)
     keys = ["method", "training.local_lr", "training.batch_size", "training.local_steps"]
     cells = {}
     for metric in ("test_accuracy", "gm_appeal", "gm_appeal_judging"):
@@ -104,7 +121,7 @@ def rates(study: str, part: str) -> str:
             shares = (f"{cells[m][best]:.2f}" for m in ("gm_appeal", "gm_appeal_judging"))
             row.append(f"{100 * points[best]:.1f}; {', '.join(shares)}")
         rows.append(row)
-    cell = "accuracy %; GM-Appeal held-out, training"
+    cell = "accuracy %; GM-Appeal by test loss, training loss"
     return markdown([cell, *(f"η_l = {rate}" for rate in every)], rows)
 
 
@@ -116,12 +133,13 @@ def markdown(headings: list[str], rows: list[list[str]]) -> str:
 
 def main() -> None:
     """Fill the page and draw the figures it shows."""
-    page = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(filled(page), encoding="utf-8")
+    page = filled(PAGE.read_text(encoding="utf-8"))
+    PAGE.write_text(page, encoding="utf-8")
     for name, exhibit in EXHIBITS.items():
-        path = PAGE.parent / f"reproduction/{name.replace(':', '-')}.png"
-        if f"reproduction/{path.name}" in page:
-            draw(exhibit, reference_results(exhibit), path)
+        folder = "" if name in LEADING else "reproduction/"
+        picture = f"{folder}{name.replace(':', '-')}.png"
+        if f"]({picture})" in page:
+            draw(exhibit, reference_results(exhibit), PAGE.parent / picture)
 
 
 if __name__ == "__main__":

@@ -27,13 +27,15 @@ def test_data_are_listed_and_shown(tmp_path, maxfl):
     options = small("data.partition=shards", "data.flipped_fraction=0.2", "data.flip=shift")
     text = maxfl("data", "show", "examples/opt-out.toml", "--out", figure, *options)
     seen = next(line for line in text.splitlines() if line.strip().startswith("seen"))
-    assert seen.split()[:4] == ["seen", "6", "12", "8"]
+    assert seen.split()[:5] == ["seen", "6", "9", "3", "8"]
+    assert "judging" in text
     assert figure.read_bytes().startswith(b"\x89PNG")
     rows = list(csv.DictReader(figure.with_suffix(".csv").read_text().splitlines()))
     assert [row["seen"] for row in rows] == ["1"] * 6 + ["0"] * 4
     assert sum(int(row["flipped"]) for row in rows) == 2
     for row in rows:
-        assert (row["train_samples"], row["test_samples"]) == ("12", "8")
+        sizes = [row[f"{part}_samples"] for part in ("train", "judging", "test")]
+        assert sizes == ["9", "3", "8"]
         assert sum(int(n) for name, n in row.items() if name.startswith("label ")) == 20
 
 

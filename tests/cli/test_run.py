@@ -1,15 +1,19 @@
 """``maxfl run`` and ``maxfl sweep``: folders, tables, mistakes, and an end by Ctrl-C."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
 import time
+import warnings
 
 import pyarrow.parquet as pq
 import pytest
 
 from maxfl.cli.app import app
+from maxfl.runs.configs.file import validate
+from maxfl.runs.sweep import _tell_of_moving_requirements
 from maxfl.utils.errors import InputError
 from support.commands import ENVIRONMENT, ROOT, small, start_maxfl
 from support.own_modules import DATA, METHOD, MODEL
@@ -71,6 +75,30 @@ def test_sweep_collects_its_groups(tmp_path, maxfl):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("swept", "settings", "words"),
+    [
+        ("local_lr", {"local_lr": "training"}, "training.local_lr, in .* set requirement.local_lr to"),
+        ("batch_size", {"local_lr": "training", "batch_size": "training"},
+         "with training.local_lr and training.batch_size"),
+        ("local_lr", {"batch_size": "training"}, None),
+        ("local_lr", {}, None),
+        ("local_lr", {"local_lr": "training", "kind": "fixed", "loss": 1.0}, None),
+    ],
+)  # fmt: skip
+def test_a_sweep_that_moves_requirements_says_so(swept, settings, words):
+    """Groups of one batch size each would not notice."""
+    values = {"local_lr": [0.1, 0.2], "batch_size": [8, 16]}[swept]
+    configs = [
+        validate({"training": {swept: value}, "requirement": settings}, "it") for value in values
+    ]
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        _tell_of_moving_requirements(configs)
+    assert len(said) == (words is not None)
+    assert words is None or re.search(words, str(said[0].message))
+
+
 def test_methods_with_and_without_personal_models_side_by_side(tmp_path, maxfl):
     over = ("--over", 'algorithm.name=["fedavg", "ditto"]')
     text = maxfl("sweep", "examples/opt-out.toml", "--out", tmp_path / "o", *small(), *over)

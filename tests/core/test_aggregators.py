@@ -14,7 +14,7 @@ from maxfl.core import aggregators, attacks
 from maxfl.core.aggregators import AggregationRule, AggregatorHParams, aggregate, clip_update
 from maxfl.core.algorithm import CompositeUpdate, average
 from support import oracle_server as reference
-from support.small import MODEL, SMALL, TRAINING, train
+from support.small import MODEL, PAPER, SMALL, TRAINING, train
 
 MEDIAN, TRIMMED_MEAN, KRUM = (
     AggregationRule.MEDIAN, AggregationRule.TRIMMED_MEAN, AggregationRule.KRUM,
@@ -145,7 +145,7 @@ def test_robust_rules_hold_off_a_byzantine_client_that_the_mean_follows():
     ):  # fmt: skip
         history = train(
             maxfl.maxfl(epsilon=0.0), TRAINING._replace(rounds=16), attack=attack,
-            aggregator=aggregator, requirement=maxfl.fixed(0.5),
+            aggregator=aggregator, requirement=maxfl.fixed(0.5, **PAPER),
         )  # fmt: skip
         losses[name] = float(history.mean(history.evaluation.judging_loss)[0, -1])
     assert max(losses[n] for n in losses if n != "mean") < 0.5 * losses["mean"], losses

@@ -20,7 +20,7 @@ from support.oracle_runs import (
     participants,
     trained,
 )
-from support.small import MODEL, SMALL, simulation, train
+from support.small import MODEL, PAPER, SMALL, simulation, train
 
 EPSILON = 0.02
 METHOD = maxfl.maxfl(0.7, EPSILON)
@@ -109,7 +109,7 @@ def test_byzantine_clients_count_in_no_mean_and_never_leave():
     with pytest.warns(maxfl.TrainingWarning, match="no client had a weight"):
         history = trained(
             METHOD, attack=attack, participation=maxfl.opt_out(0),
-            requirement=maxfl.fixed(1e-6), server_optimizer=MOMENTUM,
+            requirement=maxfl.fixed(1e-6, **PAPER), server_optimizer=MOMENTUM,
         )  # fmt: skip
     is_byzantine = history.is_byzantine[0]
     honest = history.is_seen & ~is_byzantine
@@ -124,7 +124,7 @@ def test_byzantine_clients_count_in_no_mean_and_never_leave():
 def test_byzantine_clients_alone_do_not_keep_a_run_alive():
     history = trained(
         METHOD, attack=attacks.byzantine(0.5, update_scale=-1.0), participation=maxfl.opt_out(1),
-        requirement=maxfl.fixed(1e-6), server_optimizer=MOMENTUM,
+        requirement=maxfl.fixed(1e-6, **PAPER), server_optimizer=MOMENTUM,
     )  # fmt: skip
     np.testing.assert_array_equal(history.stalled_from(), [2])
 
@@ -136,7 +136,7 @@ def test_a_byzantine_client_gains_nothing_from_maxfl_and_ever_more_from_mwfed():
         """Return the history, and weights at each evaluation: Byzantine, and least honest."""
         history = train(
             method, attack=attacks.byzantine(0.25, loss_inflation=20.0),
-            requirement=maxfl.fixed(1.5),
+            requirement=maxfl.fixed(1.5, **PAPER),
         )  # fmt: skip
         is_byzantine, weight = history.is_byzantine[0], history.evaluation.weight[0]
         honest = weight[:, history.is_seen & ~is_byzantine].min(1)

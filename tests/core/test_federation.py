@@ -52,6 +52,24 @@ def test_the_shape_of_the_whole_is_checked():
             lambda: maxfl.Federation.from_clients([GOOD], [GOOD] * 2),
             "train has 1 clients and test has 2",
         ),
+        (
+            lambda: maxfl.Federation.from_clients([GOOD] * 2, [GOOD] * 2, judging=[GOOD]),
+            "train has 2 clients and judging has 1",
+        ),
+        (
+            lambda: maxfl.Federation.from_clients([GOOD], [GOOD], judging=3),
+            "judging = 3: expected a list",
+        ),
+        (
+            lambda: maxfl.Federation.from_clients(
+                [GOOD] * 2, [GOOD] * 2, judging=[GOOD, (X[:0], Y[:0])], names=["a", "b"]
+            ),
+            "judging data of client b is empty",
+        ),
+        (
+            lambda: maxfl.Federation.from_clients([GOOD], [GOOD], judging=[(X, Y + 7)], classes=2),
+            "judging data of client 0: label 8",
+        ),
         (lambda: maxfl.Federation.from_clients([], []), "at least one client"),
         (
             lambda: maxfl.Federation.from_clients([GOOD], [GOOD], unseen=1),
@@ -157,3 +175,16 @@ def test_labels_may_be_anything_and_one_integer_is_a_class(y, stored, classes):
 def test_classes_of_other_labels_are_refused():
     with pytest.raises(maxfl.InputError, match="only one integer per sample is a class"):
         maxfl.Federation.from_clients([(X, X)], [(X, X)], classes=2)
+
+
+def test_clients_may_bring_what_they_judge_by():
+    judged = [(X[:2] + 1, Y[:2]), (X[:1] + 2, [3])]
+    found = maxfl.Federation.from_clients([GOOD] * 2, [GOOD] * 2, judging=judged)
+    assert found.judged is found.judging
+    assert found.judging_sizes.tolist() == [2, 1]
+    assert found.judging.x[:, 0].tolist() == [1, 1, 2]
+    assert found.classes == 4
+    assert "3 train, 1 to 2 judging and 3 test samples each" in repr(found)
+    without = maxfl.Federation.from_clients([GOOD] * 2, [GOOD] * 2, classes=4)
+    assert without.judging is None
+    assert without.digest() != found.digest()

@@ -21,11 +21,30 @@ def test_what_is_written_is_what_is_read(tmp_path):
     for ours, theirs in zip(jax.tree.leaves(found[:5]), jax.tree.leaves(whole[:5]), strict=True):
         np.testing.assert_array_equal(ours, theirs)
     assert isinstance(found.train.x, np.memmap)
-    some = read_clients(found.train, np.array([5, 0]), room=32)
+    some = read_clients(found.train, np.array([5, 0]))
     np.testing.assert_array_equal(some.x[:10], CLIENTS[5][0][0])
     np.testing.assert_array_equal(some.y[10:19], CLIENTS[0][0][1])
     assert some.offsets.tolist() == [0, 10, 19]
-    assert len(some.y) == 32
+
+
+def test_three_parts_are_written_and_read(tmp_path):
+    clients = [
+        (train, judging, test)
+        for (train, test), (_, judging) in zip(CLIENTS, CLIENTS[::-1], strict=True)
+    ]
+    found = open_federation(write_federation(tmp_path / "clients", clients, classes=3, unseen=2))
+    train, judging, test = zip(*clients, strict=True)
+    whole = maxfl.Federation.from_clients(train, test, judging=judging, unseen=2, classes=3)
+    for name in ("train", "judging", "test"):
+        for ours, theirs in zip(getattr(found, name), getattr(whole, name), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+    assert isinstance(found.judging.x, np.memmap)
+    np.testing.assert_array_equal(found.judging_sizes, [len(y) for _, y in judging])
+    assert found.digest() != open_federation(write_clients(tmp_path / "two")).digest()
+    path = tmp_path / "clients/judging-y.bin"
+    path.write_bytes(path.read_bytes()[:-4] + b"\xff" * 4)
+    with pytest.raises(InputError, match=r"judging-y\.bin does not hold labels from 0 to 2"):
+        open_federation(tmp_path / "clients")
 
 
 @pytest.mark.parametrize("labels", [np.float32, np.int32])
@@ -126,7 +145,15 @@ def test_files_of_others_survive_a_failed_writing(tmp_path):
     [
         (5, {}, "clients = 5: expected training and test data of each"),
         ([5], {}, "client 0: expected its training and test data"),
-        ([(1, 2, 3)], {}, "client 0: expected its training and test data"),
+        ([(1, 2, 3)], {}, "train data of client 0: expected a pair of arrays"),
+        ([(1, 2, 3, 4)], {}, "client 0: expected its training and .* not a tuple of 4"),
+        (["ab"], {}, "client 0: expected its training and .* judging and test data.* not a str"),
+        (
+            [CLIENTS[0], (*CLIENTS[1], CLIENTS[1][0])],
+            {},
+            "client 1 has train and judging and test data, and those before it train and test",
+        ),
+        ([(CLIENTS[0][0], 5, CLIENTS[0][1])], {}, "judging data of client 0: expected a pair"),
         ([("ab", "cd")], {}, "train data of client 0: x has shape"),
         ([(None, None)], {}, "train data of client 0: expected a pair of arrays"),
         ([CLIENTS[0], (CLIENTS[0][0], 3)], {}, "test data of client 1: expected a pair"),

@@ -84,7 +84,7 @@ def train(participation, requirement, rounds=12, algorithm=None):
 )
 def test_nobody_willing_leaves_the_model_as_it_was(rule, algorithm, samples):
     with pytest.warns(maxfl.TrainingWarning, match="no client participated .* none was willing"):
-        history = train(rule(0), maxfl.fixed(1e-6), algorithm=algorithm)
+        history = train(rule(0), maxfl.fixed(1e-6, **small.PAPER), algorithm=algorithm)
     assert not history.cohorts.participated.any()
     assert not history.evaluation.willing.any()
     np.testing.assert_array_equal(history.stalled_from(), [1])
@@ -97,10 +97,10 @@ def test_nobody_willing_leaves_the_model_as_it_was(rule, algorithm, samples):
 
 def test_opt_out_starts_at_its_round_and_clients_come_back():
     # A threshold at the middle of the losses, so that clients cross it in both directions.
-    history = train(maxfl.opt_out(4), maxfl.fixed(1.1), rounds=40)
+    history = train(maxfl.opt_out(4), maxfl.fixed(1.1, **small.PAPER), rounds=40)
     assert history.cohorts.participated[0, :4].all()
     wants = history.evaluation.willing[0]  # after r rounds: for round r, counted from 0
-    satisfied = history.satisfied("training")[0]
+    satisfied = history.satisfied("judging")[0]
     np.testing.assert_array_equal(wants[4:], satisfied[4:])
     assert wants[:4].all()
     left_and_returned = (~wants[4:-1] & wants[5:])[:, : small.SMALL.seen].any()
@@ -111,7 +111,8 @@ def test_opt_out_starts_at_its_round_and_clients_come_back():
 
 
 def test_decline_samples_as_if_everyone_would_come():
-    options = {"requirement": maxfl.fixed(1.15), "algorithm": maxfl.maxfl(epsilon=0.0)}
+    requirement = maxfl.fixed(1.15, **small.PAPER)
+    options = {"requirement": requirement, "algorithm": maxfl.maxfl(epsilon=0.0)}
     declining, free = (
         train(rule, **options).cohorts for rule in (maxfl.decline(0), maxfl.everyone())
     )
@@ -120,7 +121,8 @@ def test_decline_samples_as_if_everyone_would_come():
 
 
 def test_random_dropout_thins_the_cohort():
-    history = train(maxfl.everyone(client_dropout=0.5), maxfl.solo(1.2, 5), rounds=60)
+    requirement = maxfl.solo(1.2, 5, **small.PAPER)
+    history = train(maxfl.everyone(client_dropout=0.5), requirement, rounds=60)
     assert history.cohorts.participated.mean() == pytest.approx(0.5, abs=0.12)
     assert (history.cohorts.weight[~history.cohorts.participated] == 0).all()
     assert history.cohorts.sampled.all()

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import maxfl
-from support.small import SMALL, simulation
+from maxfl.core.requirement import SoloTraining
+from support.small import PAPER, SMALL, simulation
 
 STEPS = 6
 
@@ -18,27 +19,30 @@ def prepare(requirement):
 
 
 def test_kinds_of_requirement():
-    solo, thresholds = prepare(maxfl.solo(multiple=[2.0, 0.5], steps=STEPS))
+    solo, thresholds = prepare(maxfl.solo(multiple=[2.0, 0.5], steps=STEPS, **PAPER))
     np.testing.assert_allclose(thresholds.judging, [[2], [0.5]] * solo.judging_loss)
     np.testing.assert_allclose(thresholds.test, [[2], [0.5]] * solo.test_loss)
-    _, thresholds = prepare(maxfl.fixed([0.7, 0.9], steps=STEPS))
+    _, thresholds = prepare(maxfl.fixed([0.7, 0.9], steps=STEPS, **PAPER))
     np.testing.assert_allclose(thresholds.judging, np.repeat([[0.7], [0.9]], SMALL.clients, 1))
-    rule = maxfl.custom(lambda fed, solo: solo.judging_loss + 1 / fed.train_sizes, steps=STEPS)
-    solo, thresholds = prepare(rule)
+
+    def rule(federation, solo):
+        return solo.judging_loss + 1 / federation.train_sizes
+
+    solo, thresholds = prepare(maxfl.custom(rule, steps=STEPS, **PAPER))
     np.testing.assert_allclose(thresholds.test, solo.judging_loss + 1 / SMALL.train_sizes)
 
 
 @pytest.mark.parametrize("given", [1.0, [1.0], np.full(8, np.nan), "words", ([1.0], [[2.0], []])])
 def test_a_rule_that_gives_nonsense_is_refused(given):
     with pytest.raises(maxfl.InputError, match="the requirement's rule gave"):
-        prepare(maxfl.custom(lambda *_: given, steps=STEPS))
+        prepare(maxfl.custom(lambda *_: given, steps=STEPS, **PAPER))
 
 
 def test_bad_numbers_are_refused():
     for make in (
         lambda: maxfl.solo(multiple=0),
         lambda: maxfl.solo(steps=-1),
-        lambda: maxfl.solo(steps=5.0),
+        lambda: maxfl.solo(steps=5.5),
         lambda: maxfl.fixed(float("nan")),
         lambda: maxfl.fixed(-1.0),
         lambda: maxfl.custom(3),
@@ -87,8 +91,8 @@ def test_it_prints_as_it_would_be_written():
 
 
 def test_solo_models_of_single_values_have_steps_too():
-    assert maxfl.per_client([1.0], steps=7).steps == 7
-    assert maxfl.per_client([1.0], otherwise=maxfl.solo(steps=8)).steps == 8
+    assert maxfl.per_client([1.0], steps=7).training.steps == (7,)
+    assert maxfl.per_client([1.0], otherwise=maxfl.solo(steps=8)).training.steps == (8,)
     with pytest.raises(maxfl.InputError, match=r"requirement\.steps"):
         maxfl.per_client([1.0], steps=-1)
 
@@ -104,3 +108,48 @@ def test_values_and_the_rest_are_of_one_metric():
     with pytest.raises(maxfl.InputError, match="expected solo"):
         maxfl.per_client([1.0], otherwise=maxfl.per_client([1.0]))
     assert maxfl.per_client([1.0], metric="accuracy", otherwise=maxfl.solo(2.0)).multiple == 2.0
+
+
+def test_clients_train_alone_by_rates_of_their_own():
+    plain = maxfl.solo().training
+    assert plain == SoloTraining((100,), (0.1, 0.01, 0.001), (32,))
+    assert not plain.follows_training
+    many = maxfl.solo(steps=[5, 10], local_lr=0.5, batch_size=(4, 8)).training
+    assert [*many.ways] == [(5, 0.5, 4), (5, 0.5, 8), (10, 0.5, 4), (10, 0.5, 8)]
+    assert not many.follows_training
+    for options in ({"local_lr": "training"}, {"batch_size": "training"}):
+        assert maxfl.fixed(1.0, **options).training.follows_training
+    assert [*maxfl.solo(**PAPER).training.ways] == [(100, None, None)]
+
+
+def test_options_of_the_rest_hold_for_single_values_unless_others_are_given():
+    rest = maxfl.solo(steps=7, local_lr=0.3, judge_fraction=0.5)
+    same = maxfl.per_client([1.0], otherwise=rest)
+    assert (same.training, same.judging) == (rest.training, rest.judging)
+    other = maxfl.per_client([1.0], otherwise=rest, steps=8, judge="training")
+    assert other.training == rest.training._replace(steps=(8,))
+    assert other.judging == ("training", 0.5)
+    assert repr(maxfl.solo(judge="training")) == "solo(1.0, steps=100, judge='training')"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"local_lr": "train"}, 'local_lr = .train.: expected a number, a list .* "training"'),
+        ({"local_lr": []}, "local_lr = .*: expected a number, a list of them"),
+        ({"local_lr": [[0.1]]}, "local_lr = .*: expected a number, a list of them"),
+        ({"local_lr": [0.1, 0.0]}, "local_lr = 0: expected a finite number above 0"),
+        ({"batch_size": {}}, 'batch_size = .*: expected a whole number, .* or "training"'),
+        ({"batch_size": [4, 0]}, "batch_size = 0: expected a whole number at least 1"),
+        ({"steps": "training"}, "steps = 'training': expected a whole number, a list of them$"),
+        ({"steps": []}, "steps = .*: expected a whole number, a list of them$"),
+        ({"judge": "test"}, "judge = 'test': expected one of held-out, training"),
+        ({"judge_fraction": 1.0}, "judge_fraction = 1: expected a finite number above 0 and below"),
+        ({"judge_fraction": [0.1, 0.2]}, "judge_fraction = .0.1, 0.2.: expected one number"),
+        ({"judge_fractoin": 0.1}, "has no judge_fractoin: expected .*mean 'judge_fraction'"),
+    ],
+)
+def test_wrong_options_are_refused(options, words):
+    for make in (maxfl.solo, lambda **given: maxfl.per_client([1.0], **given)):
+        with pytest.raises(maxfl.InputError, match=words):
+            make(**options)

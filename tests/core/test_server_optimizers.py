@@ -19,6 +19,7 @@ from support.oracle_runs import (
     participants,
     trained,
 )
+from support.small import PAPER
 from support.two_clients import after
 
 
@@ -66,7 +67,8 @@ def test_momentum_agrees_with_the_oracle_and_rests_when_nobody_works():
     # From round 2 on nobody is willing: momentum must not carry the model on. Nobody attacks;
     # it is said so that tests of Byzantine clients have the same program.
     history = trained(
-        maxfl.maxfl(epsilon=0.0), participation=maxfl.opt_out(2), requirement=maxfl.fixed(1e-6),
+        maxfl.maxfl(epsilon=0.0), participation=maxfl.opt_out(2),
+        requirement=maxfl.fixed(1e-6, **PAPER),
         server_optimizer=server_optimizers.momentum(0.9), attack=maxfl.attacks.byzantine(0.0),
     )  # fmt: skip
     clients, w = client_data(), initial_params()

@@ -68,7 +68,7 @@ def test_some_clients_of_many_have_their_values():
     few = NAMED._replace(train=NAMED.train._replace(offsets=NAMED.train.offsets[:3]))
     aligned = align(maxfl.per_client([5.0, 6.0, 7.0]), NAMED)
     one = Solo(*(np.ones((1, 2), np.float32),) * 2, (np.ones((1, 2), np.float32),))
-    assert thresholds(aligned, LOSS, few, one, 1, np.array([2, 0])).train.tolist() == [[7, 5]]
+    assert thresholds(aligned, LOSS, few, one, 1, np.array([2, 0])).judging.tolist() == [[7, 5]]
 
 
 def test_solo_models_are_needed_where_somebody_compares_with_them():
@@ -96,7 +96,7 @@ def test_a_name_that_may_be_a_slip_is_said():
     given = maxfl.per_client({"nort": 1, "south": 2, 7: 3}, otherwise=maxfl.solo())
     words = r"name 1 client .* not have .nort., while 1 of its clients .* Did you mean 'north'"
     with pytest.warns(maxfl.TrainingWarning, match=words):
-        assert align(given, NAMED).clients.train[1:].tolist() == [2, 3]
+        assert align(given, NAMED).clients.judging[1:].tolist() == [2, 3]
 
 
 def test_values_of_clients_that_were_left_out_do_no_harm():

@@ -74,6 +74,24 @@ def test_samples_in_memory_become_a_federation():
     np.testing.assert_array_equal(given.test_sizes, given.train_sizes)
 
 
+def test_samples_say_what_they_are_for(tmp_path):
+    words = np.array(["train", "judging", "test", "train", "validation", "val"] * 10)
+    found = Federation.from_arrays(X, Y, OWNER, part=words)
+    for name, meant in (("train", ["train"]), ("test", ["test"])):
+        expected = X[np.isin(words, meant), 0]
+        assert sorted(getattr(found, name).x[:, 0]) == sorted(expected)
+    assert len(found.judging.y) == 30
+    np.savez(tmp_path / "data.npz", x=X, y=Y, client=OWNER, part=words)
+    dataset = load_arrays(tmp_path / "data.npz")
+    np.testing.assert_array_equal(dataset.is_test, words == "test")
+    assert dataset.is_judging.sum() == 30
+    two = Federation.from_arrays(X, Y, OWNER, part=np.where(words == "test", "test", "train"))
+    assert two.judging is None
+    np.savez(tmp_path / "bad.npz", x=X, y=Y, part=Y)
+    with pytest.raises(InputError, match=r"bad.npz: the array part is int64.60.; expected 'train'"):
+        load_arrays(tmp_path / "bad.npz")
+
+
 def test_samples_and_a_split_become_a_federation():
     split = partition.dirichlet(Y, 5, 10, 0.5, 0)
     federation = Federation.from_arrays(X, Y, split, unseen=2, train_fraction=0.8)
@@ -89,6 +107,24 @@ def test_samples_and_a_split_become_a_federation():
         (partition.Split([np.array([0, 60])]), {}, "split of other samples than the 60 samples"),
         (partition.Split([]), {}, "split of other samples"),
         (OWNER, {"is_test": Y}, r"is_test is int64\[60\]; expected True or False for each of"),
+        (OWNER, {"part": Y}, r"part is int64.60.; expected 'train', 'test' or 'judging'"),
+        (OWNER, {"part": ["train"]}, r"part is <U5.1.; .* for each of the 60 samples"),
+        (
+            OWNER,
+            {"part": ["train", "dev"] * 30},
+            "part has 'dev'; expected .* in every one of the samples: rename them",
+        ),
+        (OWNER, {"part": ["train", "judging"] * 30}, "client .* has no test samples in the data's"),
+        (
+            OWNER,
+            {"part": ["judging"] + ["train", "test"] * 29 + ["test"]},
+            "client .* has no judging samples in the data's own split",
+        ),
+        (
+            OWNER,
+            {"part": ["train"] * 60, "is_test": Y == 1},
+            "is_test and part both say what samples are for: give one of them",
+        ),
         (OWNER, {"unseen": 3}, "^unseen = 3, but there are 3 clients"),
         (OWNER, {"min_samples": 1}, "min_samples = 1: expected one whole number at least 2"),
         (OWNER, {"seed": -1}, "seed = -1"),

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import maxfl
 from maxfl.data import partition
-from maxfl.data.assemble import FLIPS, assemble, label_map
+from maxfl.data.assemble import FLIPS, assemble, iterate_clients, label_map, train_test_split
 from maxfl.data.dataset import Dataset
 from maxfl.data.partition import Split
 
@@ -129,6 +129,29 @@ def test_a_split_of_the_datas_own_is_kept():
     assert (held_out.test.x.ravel() % 4 != 0).all()
     with pytest.raises(maxfl.InputError, match="client 0 has no test samples in the data's own"):
         assemble(given, Split([np.array([1, 2, 3])]), rng())
+
+
+def test_what_clients_judge_by_is_kept_too():
+    row = np.arange(300)
+    given = DATA._replace(is_test=row % 4 == 0, is_judging=row % 4 < 2)
+    split = partition.by_owner(OWNER, 0, 6, rng())
+    fed = assemble(given, split, rng(), flipped_fraction=0.5)
+    for samples, rest in ((fed.train, (2, 3)), (fed.judging, (1,)), (fed.test, (0,))):
+        assert np.isin(samples.x.ravel() % 4, rest).all()
+    assert sum(len(part.y) for part in (fed.train, fed.judging, fed.test)) == 300
+    parts = train_test_split(given, split, rng(), flipped_fraction=0.5)
+    for k, client in enumerate(iterate_clients(given, parts)):
+        for name, (x, y) in client._asdict().items():
+            samples = getattr(fed, name)
+            rows = slice(*samples.offsets[k : k + 2])
+            np.testing.assert_array_equal(samples.x[rows], x)
+            np.testing.assert_array_equal(samples.y[rows], y)
+    held_out = assemble(given, split, rng(), validation=True)
+    np.testing.assert_array_equal(np.sort(held_out.judging.x, 0), np.sort(fed.judging.x, 0))
+    with pytest.raises(maxfl.InputError, match="client 0 has no judging samples in the data's own"):
+        assemble(given, Split([np.array([0, 2, 3])]), rng())
+    with pytest.raises(maxfl.InputError, match="client 0 has no training samples in the data's"):
+        assemble(given, Split([np.array([0, 1, 5])]), rng())
 
 
 def test_samples_that_overlap_are_split_in_their_order():

@@ -4,7 +4,7 @@ import jax
 import pytest
 
 import maxfl
-from support.small import TRAINING, simulation
+from support.small import PAPER, TRAINING, simulation
 
 RATES = [0.1, 0.2, 0.3, 0.4, 0.5]
 
@@ -40,3 +40,31 @@ def test_configurations_are_repeated_up_to_a_multiple_of_the_devices(devices):
     rates = session.hparams.local_lr.tolist()
     assert rates == pytest.approx([*RATES, *RATES[-1:] * (devices - 1)])
     assert session.narrow(session.hparams.local_lr).tolist() == rates[:5]
+
+
+@pytest.mark.parametrize(
+    ("training", "requirement", "moves"),
+    [
+        ({"local_lr": (0.1, 0.2)}, maxfl.solo(**PAPER), True),
+        ({"batch_size": (4, 8)}, maxfl.solo(batch_size="training"), True),
+        ({"local_lr": (0.1, 0.2), "batch_size": (4, 8)}, maxfl.solo(), False),
+        ({"local_lr": (0.1, 0.2)}, maxfl.solo(batch_size="training"), False),
+        ({"local_lr": (0.1, 0.1)}, maxfl.solo(**PAPER), False),
+        ({"local_lr": (0.1, 0.2)}, maxfl.fixed(1.0, **PAPER), False),
+    ],
+)
+def test_requirements_that_move_with_the_training_are_known(training, requirement, moves):
+    made = simulation(
+        maxfl.fedavg(), TRAINING._replace(**training), requirement=requirement, seed=(0, 1)
+    )
+    assert made.session.requirements_move is moves
+
+
+def test_a_run_whose_requirements_move_says_so():
+    made = simulation(maxfl.fedavg(), TRAINING._replace(local_lr=(0.1, 0.2)), seed=(0, 0))
+    words = (
+        "what clients require differs between configurations: .* with training.local_lr and "
+        "training.batch_size, in which .* set requirement.local_lr and requirement.batch_size to"
+    )
+    with pytest.warns(maxfl.TrainingWarning, match=words):
+        made.prepare()

@@ -14,26 +14,37 @@ import maxfl
 from maxfl.paper.catalogue import EXHIBITS
 from maxfl.paper.compare import compare
 from maxfl.paper.declare import Column, Method, Part, Study, data_config, with_paper_data
-from maxfl.paper.results import StudyResults, paper_values, read, reference_run
-from maxfl.paper.study import STUDY_SEARCH, best_point, configure
+from maxfl.paper.results import (
+    STUDY_SEARCH,
+    StudyResults,
+    paper_values,
+    read,
+    read_search,
+    reference_run,
+)
+from maxfl.paper.settings import PROTOCOL
+from maxfl.paper.study import best_point, configure
 from maxfl.utils.errors import InputError
 from maxfl.utils.files import write_json
 from maxfl.utils.paths import STUDY, STUDY_RESULTS
 
 ROOT = Path(__file__).parents[2]
+STUDIES = {e.study.name: e.study for e in EXHIBITS.values()}
 PAPER_VALUES = Path(maxfl.__file__).parent / "paper/paper_values.csv"
 
 
 def test_every_exhibit_is_declared_as_the_settings_expect_it():
-    for study in {e.study.name: e.study for e in EXHIBITS.values()}.values():
+    for study in STUDIES.values():
         points = study.points
-        assert len(points) in (1, 5, 36, 45)
+        assert len(points) in (1, 5, 6, 36, 45)
         for part, method in product(study.parts, study.methods):
             for point in (part.typical, points[0], points[-1]):
                 config = configure(part, method, point, {}, 0).config
                 assert config.training.rounds == 200
             if method.rounds_key:
                 assert config.algorithm.hparams["rounds"] == 200
+            if study.baseline:
+                continue
             # The product of the rates is one that the paper searched.
             rates = {config.training.local_lr * p.get("training.server_lr", 1.0) for p in points}
             if "training.server_lr" in study.grid and part.label == "FMNIST":
@@ -94,6 +105,13 @@ def test_the_best_point_is_that_of_the_largest_mean():
         (m, x, s, metric, 0.0 if metric == "gm_appeal" else float(x)) for m, x, s, metric, _ in rows
     ]
     assert best_point(TOY, found(tied), "toy", "A") == {"x": 3}, "ties by preferred accuracy"
+    judged = TOY._replace(chosen_by="gm_appeal_judging")
+    tied = [
+        ("A", x, 0, metric, value)
+        for x, appeal, loss in ((1, 0.5, 0.3), (2, 0.7, 0.2), (3, 0.7, 0.1))
+        for metric, value in (("gm_appeal_judging", appeal), ("judging_loss", loss))
+    ]
+    assert best_point(judged, found(tied), "toy", "A") == {"x": 3}, "ties by judging loss"
     with pytest.raises(InputError, match="every configuration of A on toy diverged"):
         best_point(TOY, found([(*row[:4], np.nan) for row in rows]), "toy", "A")
 
@@ -167,7 +185,7 @@ def test_one_seed_makes_no_order():
 
 def test_reference_runs_are_whole():
     folders = [p.parent for p in reference_run("").glob("*/" + STUDY)]
-    assert {f.name for f in folders} == {e.study.name for e in EXHIBITS.values()}
+    assert {f.name for f in folders} | {"common", "when"} == set(STUDIES)
     for folder in folders:
         found = read(folder, folder.name)
         assert found.summary["scale"].startswith("full")
@@ -175,7 +193,16 @@ def test_reference_runs_are_whole():
         for part in found.parts:
             for method in found.summary["chosen"][part]:
                 column = next(c for c in columns if c.part == part)
-                assert len(found.final(method, column)) == 3
+                assert len(found.final(method, column)) == STUDIES[folder.name].seeds
+
+
+def test_reference_runs_are_of_what_is_declared():
+    for path in reference_run("").glob("*/" + STUDY):
+        study = STUDIES[path.parent.name]
+        declared = read(path.parent, study.name).summary.get("declaration", {})
+        parts = {part.label: part.settings | {"typical": part.typical} for part in study.parts}
+        for label, settings in declared.get("parts", {}).items():
+            assert parts[label] == settings, label
 
 
 def test_reference_runs_have_the_names_of_today():
@@ -199,15 +226,16 @@ def test_a_study_of_version_0_1_is_read(tmp_path):
     assert found.final("MaxFL", Column(new, "seen", "gm_appeal")).tolist() == [0.5]
     assert "server.trim_fraction" in found.table.column_names
     assert found.summary["chosen"][new]["MaxFL"] == {"server.trim_fraction": 0.1}
-    assert found.summary["declaration"] == {"parts": {new: {"attack.fraction": 0.05}}}
+    settings = PROTOCOL | {"attack.fraction": 0.05}
+    assert found.summary["declaration"] == {"parts": {new: settings}}, "it knew no other protocol"
 
 
 def test_what_was_chosen_is_the_best_of_what_was_searched():
-    for study in {e.study.name: e.study for e in EXHIBITS.values()}.values():
+    for study in STUDIES.values():
         folder = reference_run(study.name)
         if not (folder / STUDY_SEARCH).is_file():
             continue
-        found = pq.read_table(folder / STUDY_SEARCH)
+        found = read_search(folder)
         for part, chosen in read(folder, study.name).summary["chosen"].items():
             for method, point in chosen.items():
                 assert best_point(study, found, part, method) == point
@@ -224,3 +252,23 @@ def test_the_papers_own_data_are_taken_where_they_are(tmp_path, monkeypatch):
     _, tweets = with_paper_data(EXHIBITS["tab:unseen"].study).parts
     data = data_config(tweets)
     assert (data.source, data.partition, data.unseen) == ("sent140", "by-owner", 619)
+
+
+def test_parts_that_were_run_one_by_one_make_one_reference_run():
+    merge = runpy.run_path(str(ROOT / "scripts/add_reference_run.py"))["_merge_summaries"]
+
+    def run(part, seconds):
+        by_part = {key: {part: {}} for key in ("data", "data_notes", "chosen", "leads")}
+        declared = {"declaration": {"parts": {part: {"seed": 0}}, "grid": {}}}
+        sealed = {"files": {}, "digest": "of the run's own tables"}
+        return {"seconds": seconds, "troubles": [], **by_part, **declared, **sealed}
+
+    first = merge(None, run("clusters: strict", 10.0))
+    assert first["times"] == {"clusters": 10.0}
+    assert "digest" not in first
+    both = merge(first, run("skewed: strict", 5.0))
+    labels = ["clusters: strict", "skewed: strict"]
+    assert all(list(both[key]) == labels for key in ("data", "chosen", "leads"))
+    assert list(both["declaration"]["parts"]) == labels
+    assert both["seconds"] == 15.0
+    assert merge(both, run("EMNIST: strict", None))["seconds"] is None, "in several sittings"

@@ -34,6 +34,7 @@ TINY = Study(
     (Method("FedAvg", {"algorithm.name": "fedavg"}), Method("MaxFL", {"algorithm.name": "maxfl"})),
     {"training.local_lr": (0.1, 0.01), "training.local_steps": (2,)},
     "test_accuracy",
+    baseline="FedAvg",
 )  # fmt: skip
 """One federation for all seeds, and in every test two seeds and two points of the grid: each method
 has one program for the search, with validation data, and one for the final runs."""
@@ -80,6 +81,8 @@ def test_a_study_searches_on_validation_data_and_reports_test_data(tiny):
     assert {s["data"]["evaluate_on"] for s in settings} == {"validation"}
     settings = read_json(tiny / "final/experiment.json")["configurations"].values()
     assert {s["data"]["evaluate_on"] for s in settings} == {"test"}
+    leads = summary["leads"]["toy"]
+    assert {entry["method"] for entry in leads} == {"MaxFL"}, "over the baseline"
     table = pq.read_table(tiny / "results.parquet")
     assert set(table["round"].to_pylist()) == {0, 2, 4}
     assert table.column_names[:6] == ["seed", "round", "clients", "model", "metric", "value"]

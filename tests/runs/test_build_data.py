@@ -8,7 +8,7 @@ import pytest
 from maxfl.core.federation_files import open_federation
 from maxfl.data import partition
 from maxfl.data.registry import fashion_mnist_files
-from maxfl.runs.build import build_federation
+from maxfl.runs.build import build, build_federation
 from maxfl.runs.build_data import prepare_federation, write_prepared
 from maxfl.runs.configs.data import DataConfig
 from maxfl.runs.configs.file import validate
@@ -81,6 +81,29 @@ def test_a_table_on_disk_is_the_one_in_memory(tmp_path):
     for a, b in zip(ours.input_scaling, theirs.input_scaling, strict=True):
         np.testing.assert_array_equal(a, b)
     assert theirs.metadata.features == ("age", "dose")
+
+
+def test_a_table_that_says_what_is_judged_by_is_run_and_written_with_it(tmp_path):
+    words = ["train", "train", "judging", "test", "val"]
+    rows = [f"h{k % 4},{k},{k % 3 > 0},{words[k // 4 % 5]}" for k in range(40)]
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(["hospital,age,ill,part", *rows]))
+    columns = {"client_column": "hospital", "label_column": "ill", "split_column": "part"}
+    raw = {
+        "data": {"file": str(path), **columns}, "model": {"name": "logistic"},
+        "training": {"cohort": 2},
+    }  # fmt: skip
+    simulation = build([validate(raw, "mine")])
+    ran = simulation.session.experiment.federation
+    assert [part.tolist() for part in (ran.train_sizes, ran.judging_sizes)] == [[4] * 4] * 2
+    assert sorted(ran.test.x.ravel()) == [k for k in range(40) if words[k // 4 % 5] == "test"]
+    write_prepared(DataConfig(file=path, **columns), 0, tmp_path / "disk", lambda *_: None)
+    theirs = open_federation(tmp_path / "disk")
+    for ours, written in zip(ran.judging, theirs.judging, strict=True):
+        np.testing.assert_array_equal(ours, written)
+    other = {"partition": "iid", "clients": 3, "unseen": 0, "samples": 8}
+    columns = {"label_column": "ill", "drop_columns": ("hospital", "part")}
+    assert prepare_federation(DataConfig(file=path, **other, **columns), 0).judging is None
 
 
 def test_a_table_may_be_split_as_other_data_are(tmp_path):

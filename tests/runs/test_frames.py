@@ -8,6 +8,7 @@ import pytest
 import maxfl
 from maxfl.runs import frames
 from maxfl.runs.tables import rounds_table
+from support import small
 from support.made_runs import CLIENTS, ROUNDS, make_history, with_origin
 
 MADE = make_history(CLIENTS, ROUNDS, unseen=2)
@@ -76,3 +77,10 @@ def test_tables_need_no_samples():
     x = HISTORY.origin.federation.train.x
     assert x.size == 0
     assert isinstance(HISTORY.to_arrow(), pa.Table)
+
+
+def test_seeds_are_not_taken_for_the_rates_of_solo_models():
+    """Three seeds, and by default three rates that each client tries alone."""
+    made = small.simulation(maxfl.fedavg(), requirement=maxfl.solo(), seed=(0, 1, 2))
+    assert made.origin.settings["requirement"]["local_lr"] == "0.1, 0.01, 0.001"
+    assert list(frames.swept_labels(made.origin).values) == [{}, {}, {}]

@@ -173,14 +173,17 @@ def maxfl_round(
     server_lr: float,
     epsilon: float,
     temperature: float = 1.0,
+    judged: Sequence[Client] | None = None,
 ) -> Params:
     """Return w − η_g · Σ q_k Δ_k / (Σ q_k + ε) over the cohort; rho[M] is over all clients.
 
-    q_k comes from F_k(w) on all training data of client k, at the incoming model.
+    q_k comes from F_k(w) on all data that client k judges by, at the incoming model: its training
+    data, unless others are given.
     An empty cohort leaves w as it was, and so does Σ q_k + ε = 0.
     """
     deltas = client_deltas(params, clients, cohort, batches, lr)
-    q = [weight(loss(params, *clients[k]) - rho[k], temperature) for k in cohort]
+    judged = clients if judged is None else judged
+    q = [weight(loss(params, *judged[k]) - rho[k], temperature) for k in cohort]
     # An empty cohort needs no case of its own: there is no Δ to add, whatever ε is.
     return server_step(params, deltas, q, sum(q) + epsilon, server_lr)
 
@@ -189,7 +192,7 @@ def maxfl_round(
 
 
 def willing(params: Params, clients: Sequence[Client], rho: Sequence[float]) -> list[bool]:
-    """Return for each of the M clients whether F_k(w) < ρ_k on its training data."""
+    """Return for each of the M clients whether F_k(w) < ρ_k on its data."""
     return [loss(params, x, y) < threshold for (x, y), threshold in zip(clients, rho, strict=True)]
 
 

@@ -33,6 +33,10 @@ TRAINING = maxfl.Training(
 """At least three rounds, or blocks are shorter."""
 
 
+PAPER = {"judge": "training", "local_lr": "training", "batch_size": "training"}
+"""Options of a requirement as the paper has it, for tests of something else."""
+
+
 def one_device():
     """Return the first of the two devices that tests have."""
     return (jax.devices()[0],)
@@ -40,13 +44,13 @@ def one_device():
 
 def simulation(algorithm, training=TRAINING, *, model=MODEL, **options):
     """Return a simulation of the small federation."""
-    options = {"requirement": maxfl.solo(1.2, steps=5), **options}
+    options = {"requirement": maxfl.solo(1.2, steps=5, **PAPER), **options}
     return maxfl.Simulation(SMALL, model, algorithm, training, **options)
 
 
 def simulate(algorithm, training=TRAINING, *, model=MODEL, **options):
     """Train the small federation and return its history."""
-    options = {"requirement": maxfl.solo(1.2, steps=5), **options}
+    options = {"requirement": maxfl.solo(1.2, steps=5, **PAPER), **options}
     return maxfl.simulate(SMALL, model, algorithm, training, **options)
 
 
@@ -85,7 +89,7 @@ def sweep(*choices, rounds=7, **options):
         "training": training,
         "model": DROPOUT_MODEL,
         "participation": maxfl.opt_out(chosen.start_round, chosen.client_dropout),
-        "requirement": maxfl.solo(chosen.multiple, steps=10),
+        "requirement": maxfl.solo(chosen.multiple, steps=10, **PAPER),
         "seed": chosen.seed,
         **options,
     }

@@ -22,6 +22,7 @@ from maxfl.utils.errors import InputError, check_choice
 if TYPE_CHECKING:
     import numpy as np
 
+    from maxfl.core.federation import Federation
     from maxfl.data.statistics import FederationStats
     from maxfl.runs.configs.data import DataConfig
     from maxfl.runs.configs.run import RunConfig
@@ -96,7 +97,7 @@ def show_command(
     check_choice("the ending of --out", figure.suffix.lower(), FORMATS)
     checked = _without_sweep(config, setting, "shown")
     fetch_data([checked.data])
-    federation, fraction = build_federation(checked), checked.attack.fraction
+    federation, fraction = _as_judged(build_federation(checked), checked), checked.attack.fraction
     is_byzantine = byzantine_clients(checked.seed, fraction, federation.seen, federation.clients)
     stats = federation_stats(federation, np.asarray(is_byzantine))
     table = figure.with_suffix(".csv")
@@ -145,10 +146,31 @@ def write_command(
     size = sum(path.stat().st_size for path in folder.iterdir())
     console.print(
         f"{folder}: {federation.clients} clients, {federation.seen} of them seen, "
-        f"{len(federation.train.y) + len(federation.test.y)} samples, {format_bytes(size)}. "
+        f"{_samples(federation)}, {format_bytes(size)}. "
         f'Train them with --set data.source=disk --set "data.folder={folder}"',
         soft_wrap=True, markup=False, highlight=False,
     )  # fmt: skip
+
+
+def _as_judged(federation: "Federation", config: "RunConfig") -> "Federation":
+    """Return a federation with what a run of the configuration holds out, without features.
+
+    Those of a federation on disk need not fit into memory.
+    """
+    import numpy as np
+
+    from maxfl.core.judging import Judging, with_judging
+
+    train, requirement = federation.train, config.requirement
+    bare = federation._replace(train=train._replace(x=np.empty((len(train.y), 0))))
+    return with_judging(bare, Judging(requirement.judge, requirement.judge_fraction))
+
+
+def _samples(federation: "Federation") -> str:
+    """Say how many samples there are, and how many of them clients judge by, if any."""
+    judging = 0 if federation.judging is None else len(federation.judging.y)
+    total = len(federation.train.y) + judging + len(federation.test.y)
+    return f"{total} samples" + (f", {judging} of them to judge by" if judging else "")
 
 
 def _without_sweep(config: Path, setting: list[str] | None, done: str) -> "RunConfig":
@@ -221,8 +243,9 @@ def _table(stats: "FederationStats") -> Table:
     """Tabulate sizes and labels of seen and unseen clients."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     headings = (
-        *("clients", "number", "training samples", "test samples", "labels each*"),
-        *("flipped", "Byzantine"),
+        *("clients", "number", "training samples"),
+        *(["judging samples"] if stats.judging_sizes.any() else []),
+        *("test samples", "labels each*", "flipped", "Byzantine"),
     )
     for i, heading in enumerate(headings):
         table.add_column(heading, justify="left" if i == 0 else "right")
@@ -232,6 +255,7 @@ def _table(stats: "FederationStats") -> Table:
                 name,
                 str(int(group.sum())),
                 _range(stats.train_sizes[group]),
+                *([_range(stats.judging_sizes[group])] if stats.judging_sizes.any() else []),
                 _range(stats.test_sizes[group]),
                 f"{stats.effective_labels[group].mean():.1f} of {len(stats.labels)}",
                 str(int(stats.flipped[group].sum())),

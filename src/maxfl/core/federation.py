@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -139,6 +140,7 @@ class Federation(NamedTuple):
         train: Sequence[Arrays],
         test: Sequence[Arrays],
         *,
+        judging: Sequence[Arrays] | None = None,
         unseen: int = 0,
         classes: int | None = None,
         input_scaling: InputScaling | None = None,
@@ -149,43 +151,51 @@ class Federation(NamedTuple):
         Args:
             train: Training data of each client: x [n_k, ...], y [n_k, ...]. Sizes may differ. One
                 integer per sample is a class; other labels may have any shape.
-            test: Held-out data of each client, in the same order.
+            test: Test data of each client, in the same order: for reported figures alone.
+            judging: Data that each client judges models by and does not train on, in the same
+                order. By default they are held out from its training data when a run begins, see
+                ``maxfl.solo``.
             unseen: How many of the last clients do not participate in training.
             classes: Number of classes; by default the largest label plus one.
             input_scaling: From stored features to the model's input. By default uint8 features are
                 divided by 255 and others are taken as they are.
             names: What you call each client, for messages and tables; by default 0, 1, ...
         """
-        train, test = _listed(train, "train"), _listed(test, "test")
-        if len(train) != len(test):
-            raise InputError(
-                f"train has {len(train)} clients and test has {len(test)}: give each client both"
-            )
-        if len(train) == 0:
+        given = {"train": train, "test": test} | ({} if judging is None else {"judging": judging})
+        parts = {name: _listed(clients, name) for name, clients in given.items()}
+        count = len(parts["train"])
+        for name, clients in parts.items():
+            if len(clients) != count:
+                raise InputError(
+                    f"train has {count} clients and {name} has {len(clients)}: give each client "
+                    f"both"
+                )
+        if count == 0:
             raise InputError("a federation needs at least one client")
         check_count("unseen", unseen, least=0)
-        if unseen >= len(train):
+        if unseen >= count:
             raise InputError(
-                f"unseen = {unseen} of {len(train)} clients: at least one client must be seen"
+                f"unseen = {unseen} of {count} clients: at least one client must be seen"
             )
-        called = None if names is None else _names(names, len(train))
+        called = None if names is None else _names(names, count)
         where = [
-            f"{split} data of client {k if called is None else called[k]}"
-            for split in ("train", "test")
-            for k in range(len(train))
+            f"{name} data of client {k if called is None else called[k]}"
+            for name in parts
+            for k in range(count)
         ]
-        pairs = [
-            checked_client(pair, place) for pair, place in zip(train + test, where, strict=True)
-        ]
+        pairs = list(map(checked_client, chain(*parts.values()), where))
         check_all_alike(pairs, where)
-        checked_train, checked_test = pairs[: len(train)], pairs[len(train) :]
         classes = count_classes([y for _, y in pairs], where, classes)
+        samples = {
+            name: _flatten(pairs[i * count : (i + 1) * count], name) for i, name in enumerate(parts)
+        }
         return cls(
-            _flatten(checked_train, "train"),
-            _flatten(checked_test, "test"),
-            seen=len(train) - unseen,
+            samples["train"],
+            samples["test"],
+            judging=samples.get("judging"),
+            seen=count - unseen,
             classes=classes,
-            input_scaling=input_scaling or default_input_scaling(checked_train[0][0].dtype),
+            input_scaling=input_scaling or default_input_scaling(pairs[0][0].dtype),
             metadata=Metadata(names=called),
         )
 
@@ -197,6 +207,7 @@ class Federation(NamedTuple):
         client: "ArrayLike | Split",
         *,
         is_test: ArrayLike | None = None,
+        part: ArrayLike | None = None,
         unseen: int = 0,
         train_fraction: float = 0.6,
         min_samples: int = 2,
@@ -211,6 +222,8 @@ class Federation(NamedTuple):
             client: Whose each sample is, numbers or text, [n]; or a split of ``maxfl.partition``.
             is_test: Whether each sample is for testing, bool[n]; by default each client's samples
                 are split at random.
+            part: In its place, what each sample is for: "train", "judging" (its client judges
+                models by it, and does not train on it) or "test", [n].
             unseen: How many clients do not participate in training: drawn at random, or the last
                 ones of a split.
             train_fraction: Fraction of a client's samples that is for training.
@@ -221,7 +234,7 @@ class Federation(NamedTuple):
         from maxfl.data.arrays import federation_from_arrays
 
         return federation_from_arrays(
-            x, y, client, is_test, input_scaling, unseen=unseen, min_samples=min_samples,
+            x, y, client, is_test, part, input_scaling, unseen=unseen, min_samples=min_samples,
             train_fraction=train_fraction, seed=seed,
         )  # fmt: skip
 
@@ -255,7 +268,8 @@ class Federation(NamedTuple):
                 floats are numbers; or several columns of numbers.
             features: Columns of the model's input, in this order; by default all others.
             drop: Columns that are not read.
-            split: The column that says train or test; by default rows are split at random.
+            split: The column that says train or test or, of rows that clients judge by, judging;
+                by default rows are split at random.
             task: Whether labels are classes or numbers, where their type does not tell.
             encode: How text and categories become numbers: a 0 or 1 for each value, or its number
                 in sorted order; the values are those of all rows, test rows and unseen clients

@@ -4,6 +4,7 @@ federation.json                     shapes, types, digests, and what else there 
 train-x.bin train-y.bin             samples of all clients, one client after another
 train-offsets.bin                   where each client's begin
 test-x.bin test-y.bin test-offsets.bin
+judging-x.bin judging-y.bin judging-offsets.bin    where clients have data of their own to judge by
 names.bin flipped.bin               what clients are called, whose labels contradict; if known
 """
 
@@ -37,20 +38,30 @@ UNFINISHED = ".federation.unfinished"
 """There while a federation is being written, and where that was cut off."""
 DESCRIPTION = "federation.json"
 """Its key ``decoding`` is the input scaling; the format is that of version 0.1."""
-SPLITS = ("train", "test")
 AGAIN = "write it again"
 
 
-class Pair(NamedTuple):
+class TwoParts(NamedTuple):
     """One client's training and test data: (x [n, ...], y [n, ...]) each."""
 
     train: Arrays
     test: Arrays
 
 
+class ThreeParts(NamedTuple):
+    """One client's data with those that it judges by: (x [n, ...], y [n, ...]) each."""
+
+    train: Arrays
+    judging: Arrays
+    test: Arrays
+
+
+ClientParts = TwoParts | ThreeParts | tuple[Arrays, Arrays] | tuple[Arrays, Arrays, Arrays]
+
+
 def write_federation(
     folder: str | Path,
-    clients: Iterable[Pair | tuple[Arrays, Arrays]],
+    clients: Iterable[ClientParts],
     *,
     classes: int | None,
     unseen: int = 0,
@@ -62,7 +73,8 @@ def write_federation(
 
     Args:
         folder: A new or empty folder.
-        clients: Training and test data of each; a generator will do.
+        clients: Training and test data of each, ((x, y), (x, y)), or training, judging and test
+            data, ((x, y), (x, y), (x, y)); a generator will do.
         classes: Number of classes; None where labels are something else.
         unseen: How many of the last clients do not participate in training.
         input_scaling: From stored features to the model's input; see ``Federation.from_clients``.
@@ -119,7 +131,7 @@ class _Writer:
         self._files: dict[str, BinaryIO] = {}
         self._open = ExitStack()
         self._digests: dict[str, Any] = {}
-        self._ends: dict[str, list[int]] = {split: [0] for split in SPLITS}
+        self._ends: dict[str, list[int]] = {}
         self._like: tuple[NDArray[Any], NDArray[Any]] | None = None
 
     def __enter__(self) -> "_Writer":
@@ -133,8 +145,15 @@ class _Writer:
         for name in (*self._files, DESCRIPTION, partial_path(self._folder / DESCRIPTION).name):
             (self._folder / name).unlink(missing_ok=True)
 
-    def append(self, k: int, client: Pair | tuple[Arrays, Arrays], classes: int | None) -> None:
-        for split, pair in zip(SPLITS, _pair(client, k), strict=True):
+    def append(self, k: int, client: ClientParts, classes: int | None) -> None:
+        parts = _parts(client, k)._asdict()
+        self._ends = self._ends or {split: [0] for split in parts}
+        if parts.keys() != self._ends.keys():
+            raise InputError(
+                f"client {k} has {' and '.join(parts)} data, and those before it "
+                f"{' and '.join(self._ends)} data: give all clients the same parts"
+            )
+        for split, pair in parts.items():
             where = f"{split} data of client {k}"
             x, y = checked_client(pair, where)
             self._like = (x, y) if self._like is None else self._like
@@ -153,13 +172,13 @@ class _Writer:
         metadata: Metadata,
     ) -> None:
         """Write the rest; the description last, so that a federation is whole if it is there."""
-        count, like = len(self._ends["train"]) - 1, self._like
+        count, like = len(self._ends.get("train", [0])) - 1, self._like
         if like is None or not 0 <= unseen < count:
             raise InputError(
                 f"{count} clients, of which {unseen} are unseen: at least one must be seen"
             )
-        for split in SPLITS:
-            self._write(f"{split}-offsets.bin", np.asarray(self._ends[split], np.int32))
+        for split, ends in self._ends.items():
+            self._write(f"{split}-offsets.bin", np.asarray(ends, np.int32))
         if metadata.names is not None:
             self._write("names.bin", np.asarray(metadata.names).astype(str))
         if metadata.flipped is not None:
@@ -181,7 +200,7 @@ class _Writer:
             "clients": count, "seen": count - unseen, "classes": classes, "title": metadata.title,
             "labels": metadata.labels, "notes": metadata.notes, "names": names or None,
             "dtype": x.dtype.str, "features": list(x.shape[1:]), **labels, **words,
-            "samples": {split: self._ends[split][-1] for split in SPLITS},
+            "samples": {split: ends[-1] for split, ends in self._ends.items()},
             "decoding": {name: np.asarray(v).tolist() for name, v in scaling._asdict().items()},
         }  # fmt: skip
         digests = {name: sha.hexdigest() for name, sha in self._digests.items()}
@@ -196,16 +215,18 @@ class _Writer:
         self._digests[name].update(content)
 
 
-def _pair(client: Any, k: int) -> tuple[Arrays, Arrays]:
-    """Return training and test data of a client, or say that there are no two."""
-    try:
-        train, test = client
-    except (TypeError, ValueError):
-        raise InputError(
-            f"client {k}: expected its training and test data, ((x, y), (x, y)), not a "
-            f"{type(client).__name__}"
-        ) from None
-    return train, test
+def _parts(client: Any, k: int) -> TwoParts | ThreeParts:
+    """Return a client's data by their parts, or say that there are neither two nor three."""
+    parts = [] if isinstance(client, str) or not isinstance(client, Iterable) else list(client)
+    if len(parts) == 2:
+        return TwoParts(*parts)
+    if len(parts) == 3:
+        return ThreeParts(*parts)
+    what = f"a {type(client).__name__}" + (f" of {len(parts)}" if parts else "")
+    raise InputError(
+        f"client {k}: expected its training and test data, ((x, y), (x, y)), or its training, "
+        f"judging and test data, ((x, y), (x, y), (x, y)), not {what}"
+    )
 
 
 def _check_classes(y: NDArray[Any], classes: int | None, where: str) -> None:
@@ -235,8 +256,12 @@ def open_federation(folder: str | Path) -> Federation:
 
 
 def _open(folder: Path, description: dict[str, Any]) -> Federation:
-    train, test = (_samples(folder, split, description) for split in SPLITS)
-    for split, samples in zip(SPLITS, (train, test), strict=True):
+    judges = "judging" in description["samples"]  # of older versions none does
+    parts = {
+        split: _samples(folder, split, description)
+        for split in ("train", "test", *(["judging"] if judges else []))
+    }
+    for split, samples in parts.items():
         _check_whole(folder, split, samples, description["classes"])
     input_scaling = InputScaling(
         **{k: np.asarray(v, np.float32) for k, v in description["decoding"].items()}
@@ -253,8 +278,9 @@ def _open(folder: Path, description: dict[str, Any]) -> Federation:
     )
     known = digest(json.dumps(description, sort_keys=True).encode())
     return Federation(
-        train, test, description["seen"], description["classes"], input_scaling, metadata, known
-    )
+        **parts, seen=description["seen"], classes=description["classes"],
+        input_scaling=input_scaling, metadata=metadata, known_digest=known,
+    )  # fmt: skip
 
 
 def _texts(description: dict[str, Any], key: str) -> tuple[str, ...] | None:

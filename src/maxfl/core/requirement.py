@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from maxfl.core.federation import Federation
 from maxfl.core.judging import Judge, Judging, judging
 from maxfl.utils.display import numbers, one_line
-from maxfl.utils.errors import InputError, check_number, did_you_mean
+from maxfl.utils.errors import InputError, check_number, did_you_mean, shorten
 
 Floats = NDArray[np.float32]
 RATES = (0.1, 0.01, 0.001)
@@ -24,6 +24,8 @@ RATES = (0.1, 0.01, 0.001)
 BATCH_SIZE = 32
 TRAINING: Literal["training"] = "training"
 """In place of a learning rate or a batch size: that of the run."""
+FOLLOWING = ("local_lr", "batch_size")
+"""What solo models may have from the run's training."""
 
 
 class Solo(NamedTuple):
@@ -65,23 +67,39 @@ class SoloTraining(NamedTuple):
 
     Attributes:
         steps: SGD steps.
-        local_lr: Learning rates; None for the run's own.
+        local_lr: Learning rates, each a number or, in a sweep, one per configuration, float[C];
+            None for the run's own.
         batch_size: Batch sizes; None for the run's own.
     """
 
     steps: tuple[int, ...] = (100,)
-    local_lr: tuple[float, ...] | None = RATES
+    local_lr: tuple[Any, ...] | None = RATES
     batch_size: tuple[int, ...] | None = (BATCH_SIZE,)
 
     @property
-    def ways(self) -> Iterator[tuple[int, float | None, int | None]]:
+    def ways(self) -> Iterator[tuple[int, Any, int | None]]:
         """Every combination of steps, learning rate and batch size."""
         return product(self.steps, self.local_lr or (None,), self.batch_size or (None,))
 
     @property
     def follows_training(self) -> bool:
         """Whether what clients require changes with the run's learning rate or batch size."""
-        return self.local_lr is None or self.batch_size is None
+        return bool(self.followed)
+
+    @property
+    def followed(self) -> tuple[str, ...]:
+        """Numbers that solo models have from the run's training."""
+        return tuple(name for name in FOLLOWING if getattr(self, name) is None)
+
+    def moving_words(self) -> str:
+        """Say what a sweep of these numbers of the training does to requirements."""
+        theirs = " and ".join(f"training.{name}" for name in self.followed)
+        own = " and ".join(f"requirement.{name}" for name in self.followed)
+        return (
+            f"what clients require differs between configurations: their solo models are trained "
+            f"with {theirs}, in which these differ. For the same requirements everywhere, set "
+            f"{own} to numbers"
+        )
 
 
 class ClientValues(NamedTuple):
@@ -156,7 +174,7 @@ class Requirement(NamedTuple):
 
     @property
     def numbers(self) -> tuple[ArrayLike, ArrayLike | None]:
-        """What can vary within a sweep."""
+        """What thresholds can have their own of in every configuration of a sweep."""
         return self.multiple, self.value
 
     @property
@@ -174,7 +192,8 @@ class Options(TypedDict, total=False):
 
     Attributes:
         local_lr: Learning rate of solo models; of a list, each client keeps the best of its models
-            by the data that it judges by; "training" for the run's own.
+            by the data that it judges by; "training" for the run's own. A list of arrays has in
+            each of them one rate per configuration of a sweep.
         batch_size: Batch size of solo models, likewise.
         judge: What clients judge by: "held-out", samples that they hold out from training, or
             "training", their training data, as in the paper.
@@ -316,23 +335,39 @@ def _with_options(requirement: Requirement, steps: Any, options: Options) -> Req
     )
 
 
-def _rates(given: Any) -> tuple[float, ...] | None:
+def _rates(given: Any) -> tuple[Any, ...] | None:
     """Return learning rates of solo models; None for the run's own."""
     if isinstance(given, str) and given == TRAINING:
         return None
+    expected = f'a number, a list of them, or "{TRAINING}" for the run\'s own'
+    _check_ways("local_lr", given, expected, most_axes=2)
     check_number("requirement.local_lr", given, above=0)
-    return tuple(float(rate) for rate in np.ravel(given))
+    rates = np.asarray(given, np.float64)
+    return tuple(rates) if rates.ndim > 1 else tuple(float(rate) for rate in np.ravel(rates))
 
 
 def _sizes(given: Any) -> tuple[int, ...] | None:
     """Return batch sizes of solo models; None for the run's own."""
-    return None if isinstance(given, str) and given == TRAINING else _ways("batch_size", given, 1)
+    if isinstance(given, str) and given == TRAINING:
+        return None
+    return _ways("batch_size", given, 1, f', or "{TRAINING}" for the run\'s own')
 
 
-def _ways(name: str, given: Any, least: int) -> tuple[int, ...]:
+def _ways(name: str, given: Any, least: int, other: str = "") -> tuple[int, ...]:
     """Return whole numbers, of which each is another way to train alone."""
+    _check_ways(name, given, f"a whole number, a list of them{other}")
     check_number(f"requirement.{name}", given, least=least, whole=True)
     return tuple(int(number) for number in np.ravel(given))
+
+
+def _check_ways(name: str, given: Any, expected: str, most_axes: int = 1) -> None:
+    """Refuse what is neither a number nor some in a list, or in lists of one length."""
+    try:
+        numbers = np.asarray(given, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        numbers = np.zeros(0)
+    if numbers.ndim > most_axes or not numbers.size:
+        raise InputError(f"requirement.{name} = {shorten(given)}: expected {expected}")
 
 
 def _one_or_all(ways: tuple[Any, ...]) -> str:

@@ -12,7 +12,8 @@ from maxfl.core.checks.samples import MANY_CLASSES, are_classes, checked_samples
 from maxfl.core.federation import Federation, InputScaling
 from maxfl.data.assemble import assemble, split_by_owner
 from maxfl.data.dataset import Dataset, numbered
-from maxfl.data.partition import Split, check_rows, generator
+from maxfl.data.partition import OwnParts, Split, check_rows, generator, own_parts
+from maxfl.data.partition.own_parts import EXPECTED
 from maxfl.utils.errors import InputError, check_count
 
 NPY = b"\x93NUMPY"
@@ -20,15 +21,18 @@ NPY = b"\x93NUMPY"
 
 
 def load_arrays(path: Path) -> Dataset:
-    """Load ``x`` [n, ...], labels ``y`` [n, ...] and, if there, ``client`` [n] from a file."""
+    """Load ``x`` [n, ...] and labels ``y`` [n, ...] from a file, and ``client``, ``part`` [n]."""
     arrays = _read(path)
     if missing := {"x", "y"} - arrays.keys():
         raise InputError(
             f"data.file = {path} has the arrays {sorted(arrays)}, but not {sorted(missing)}: "
             f"save it with numpy.savez(file, x=..., y=...)"
         )
-    owner = arrays.get("client")
-    return arrays_dataset(arrays["x"], arrays["y"], owner, path.name, f"data.file = {path}")
+    owner, where = arrays.get("client"), f"data.file = {path}"
+    dataset = arrays_dataset(arrays["x"], arrays["y"], owner, path.name, where)
+    if "part" not in arrays:
+        return dataset
+    return _with_parts(dataset, _parts(arrays["part"], len(dataset.y), f"{where}: the array part"))
 
 
 def arrays_dataset(
@@ -56,6 +60,7 @@ def federation_from_arrays(
     y: ArrayLike,
     client: ArrayLike | Split,
     is_test: ArrayLike | None,
+    part: ArrayLike | None,
     input_scaling: InputScaling | None,
     *,
     unseen: int,
@@ -69,7 +74,13 @@ def federation_from_arrays(
     check_count("seed", seed, least=0)
     owner = None if isinstance(client, Split) else _names(client)
     dataset = arrays_dataset(np.asarray(x), np.asarray(y), owner, "own data", "x and y")
-    dataset = dataset._replace(input_scaling=input_scaling, is_test=_mask(is_test, len(dataset.y)))
+    dataset = dataset._replace(input_scaling=input_scaling)
+    if is_test is not None and part is not None:
+        raise InputError("is_test and part both say what samples are for: give one of them")
+    if is_test is not None:
+        dataset = _with_parts(dataset, OwnParts(_mask(is_test, len(dataset.y))))
+    if part is not None:
+        dataset = _with_parts(dataset, _parts(part, len(dataset.y), "part"))
     rng = generator(seed)
     if isinstance(client, Split):
         check_rows(client, len(dataset.y), "samples of x and y")
@@ -85,10 +96,24 @@ def _names(client: ArrayLike) -> NDArray[Any]:
     return owner.astype(str) if owner.dtype.kind == "O" else owner
 
 
-def _mask(is_test: ArrayLike | None, samples: int) -> NDArray[np.bool_] | None:
+def _with_parts(dataset: Dataset, own: OwnParts) -> Dataset:
+    return dataset._replace(is_test=own.is_test, is_judging=own.is_judging)
+
+
+def _parts(part: ArrayLike, samples: int, where: str) -> OwnParts:
+    """Return what each sample is for, as its word says."""
+    words = _names(part)
+    if words.dtype.kind != "U" or words.shape != (samples,):
+        raise InputError(
+            f"{where} is {words.dtype}{list(words.shape)}; {EXPECTED} for each of the {samples} "
+            f"samples"
+        )
+    found, number = np.unique(words, return_inverse=True)
+    return own_parts(found.tolist(), number, where, "samples")
+
+
+def _mask(is_test: ArrayLike, samples: int) -> NDArray[np.bool_]:
     """Return which samples are for testing, or say that it does not tell."""
-    if is_test is None:
-        return None
     mask = np.asarray(is_test)
     if mask.dtype != bool or mask.shape != (samples,):
         raise InputError(

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from maxfl.core.checks.samples import Arrays, client_offsets
 from maxfl.core.federation import Federation, Metadata, Samples
+from maxfl.core.federation_files import ThreeParts, TwoParts
 from maxfl.data import partition
 from maxfl.data.dataset import Dataset
 from maxfl.data.partition import Parts, Split
@@ -25,11 +26,12 @@ class TrainTestSplit(NamedTuple):
 
     Attributes:
         train: Sample numbers of each client's training data.
-        test: Sample numbers of each client's held-out data.
+        test: Sample numbers of each client's test data.
         is_flipped: Whether each client's labels are flipped, bool[K].
         new_label: What a flipped client's labels become, int32[classes]; None without classes.
         metadata: What the data are, for people.
         inputs: How their features become the model's input.
+        judging: Sample numbers of what each client judges by; None where the data do not say.
     """
 
     train: Parts
@@ -38,6 +40,12 @@ class TrainTestSplit(NamedTuple):
     new_label: NDArray[np.int32] | None
     metadata: Metadata
     inputs: Inputs
+    judging: Parts | None = None
+
+    @property
+    def parts(self) -> list[Parts]:
+        """Sample numbers of each part that there is."""
+        return [part for part in (self.train, self.judging, self.test) if part is not None]
 
 
 def split_by_owner(dataset: Dataset, unseen: int, smallest: int, rng: np.random.Generator) -> Split:
@@ -61,16 +69,24 @@ def assemble(
         classes=dataset.classes,
         input_scaling=clients.inputs.scaling,
         metadata=clients.metadata,
+        judging=None if clients.judging is None else _copy(dataset, clients.judging, clients),
     )
 
 
-def iterate_clients(dataset: Dataset, clients: TrainTestSplit) -> Iterator[tuple[Arrays, Arrays]]:
-    """Yield training and held-out (x, y) of one client after another."""
-    new, filled = clients.new_label, clients.inputs.filled
-    for train, test, flipped in zip(clients.train, clients.test, clients.is_flipped, strict=True):
-        pairs = [(filled(dataset.x[rows]), dataset.y[rows]) for rows in (train, test)]
-        flips = flipped and new is not None
-        yield tuple((x, new[y] if flips else y) for x, y in pairs)  # type: ignore[misc, index]
+def iterate_clients(dataset: Dataset, clients: TrainTestSplit) -> Iterator[TwoParts | ThreeParts]:
+    """Yield (x, y) of each part of one client after another."""
+
+    def samples(part: Parts, k: int) -> Arrays:
+        x, y = clients.inputs.filled(dataset.x[part[k]]), dataset.y[part[k]]
+        new = clients.new_label
+        return x, y if new is None or not clients.is_flipped[k] else new[y]
+
+    for k in range(len(clients.train)):
+        train, test = samples(clients.train, k), samples(clients.test, k)
+        if clients.judging is None:
+            yield TwoParts(train, test)
+        else:
+            yield ThreeParts(train, samples(clients.judging, k), test)
 
 
 def train_test_split(
@@ -86,8 +102,9 @@ def train_test_split(
 ) -> TrainTestSplit:
     """Split each client's samples into training and test data, and flip some clients' labels.
 
-    Where the data have a split of their own, ``dataset.is_test``, it is kept. Samples that overlap
-    are split in their order, and those that would share something with both sides are left out.
+    Where the data have a split of their own, ``dataset.is_test`` and ``dataset.is_judging``, it is
+    kept. Samples that overlap are split in their order, and those that would share something with
+    both sides are left out.
 
     Args:
         dataset: Where the samples are.
@@ -111,6 +128,9 @@ def train_test_split(
     train, test = partition.train_test_split(
         split, train_fraction, rng, is_test=dataset.is_test, overlap=dataset.overlap
     )
+    judging = None
+    if dataset.is_test is not None and dataset.is_judging is not None:
+        train, judging = partition.cut_judging(train, dataset.is_judging, names)
     if validation:
         train, test = _hold_out(train, names, dataset.overlap)
     classes = dataset.classes
@@ -120,7 +140,7 @@ def train_test_split(
         dataset.vocabulary or None, dataset.features or None, dataset.overlap,
     )  # fmt: skip
     inputs = fit_inputs(dataset, train[: len(train) - unseen])
-    return TrainTestSplit(train, test, is_flipped, new_label, metadata, inputs)
+    return TrainTestSplit(train, test, is_flipped, new_label, metadata, inputs, judging)
 
 
 def _hold_out(parts: Parts, names: NDArray[Any] | None, overlap: int) -> tuple[Parts, Parts]:

@@ -28,6 +28,8 @@ class Dataset(NamedTuple):
         standardized: Which features are brought to mean 0 and standard deviation 1 of the training
             rows, bool[d]; None for the input scaling above.
         fills_missing: Whether features have NaN, to be filled with means of the training rows.
+        is_judging: Whether each sample is for its client to judge by, of those that are not for
+            testing, where the data say so for every owner, bool[n].
     """
 
     title: str
@@ -44,6 +46,7 @@ class Dataset(NamedTuple):
     features: tuple[str, ...] = ()
     standardized: NDArray[np.bool_] | None = None
     fills_missing: bool = False
+    is_judging: NDArray[np.bool_] | None = None
 
     @property
     def classes(self) -> int | None:

@@ -305,10 +305,15 @@ def _source(value: Any) -> str:
 
 
 def _ways(ways: tuple[Any, ...] | None) -> Any:
-    """Return in which ways clients train alone, a number where there is one."""
+    """Return in which ways clients train alone, a number where there is one.
+
+    Several are a text: a list would be read as a number of each configuration.
+    """
     if ways is None:
         return TRAINING
-    return ways[0] if len(ways) == 1 else list(ways)
+    if any(np.ndim(way) for way in ways):  # every configuration has its own
+        return [_ways(each) for each in zip(*np.broadcast_arrays(*ways), strict=True)]
+    return _number(ways[0]) if len(ways) == 1 else ", ".join(map(str, ways))
 
 
 def _plain(fields: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from maxfl.core.federation import Federation
 from maxfl.core.local_optimizers import LocalOptimizer
 from maxfl.core.metrics import MetricInfo
 from maxfl.core.requirement import Requirement
-from maxfl.core.thresholds import align
+from maxfl.core.thresholds import align, needs_solo
 from maxfl.distributed.processes import assert_same, fetch, free_bytes, is_distributed, place
 from maxfl.engine.client_state import rows_needed
 from maxfl.engine.experiment import Experiment
@@ -64,7 +64,8 @@ class Session:
         self.experiment, self._in_memory = experiment, in_memory
         given = _as_arrays(experiment.hparams)
         self.requirement = align(experiment.requirement, experiment.federation)
-        numbers = [_as_arrays(number) for number in self.requirement.numbers]
+        rates = self.requirement.training.local_lr or ()
+        numbers = [_as_arrays(number) for number in (*self.requirement.numbers, *rates)]
         _check_no_array_of_clients(given, experiment)
         _check_shares(self.requirement, experiment.model.metric_infos)
         self.configurations = _count((given, numbers))
@@ -137,7 +138,9 @@ class Session:
         hparams = self.hparams
 
         def each(number: Any, like: Any) -> Any:
-            return like if number is None else np.full_like(like, number)
+            if number is None:
+                return like
+            return self._widen(np.broadcast_to(np.asarray(number, like.dtype), self.configurations))
 
         return [
             SoloHParams(
@@ -146,6 +149,16 @@ class Session:
             )
             for steps, rate, size in self.requirement.training.ways
         ]  # fmt: skip
+
+    @property
+    def requirements_move(self) -> bool:
+        """Whether what clients require differs between configurations as the training does."""
+        training = self.experiment.training
+        varied = any(
+            len({*np.ravel(getattr(training, name)).tolist()}) > 1
+            for name in self.requirement.training.followed
+        )
+        return varied and needs_solo(self.requirement)
 
     def one_by_one(self, tree: Any) -> list[Any]:
         """Return arrays with a leading axis C of each configuration, with a leading axis 1."""

@@ -50,7 +50,8 @@ def best_solo(criterion: Criterion, ways: Sequence[Solo]) -> Solo:
         for way in ways
     ])  # fmt: skip
     best = np.where(np.isnan(costs), np.inf, costs).argmin(0)
-    return jax.tree.map(lambda *parts: np.choose(best, parts), *ways)
+    each = np.arange(len(best))
+    return jax.tree.map(lambda *parts: np.stack(parts)[best, each], *ways)
 
 
 def train_clients(

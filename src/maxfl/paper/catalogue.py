@@ -4,113 +4,39 @@ Section "Experiments" and appendix "Experiment Details" of Cho et al., "Maximizi
 Appeal in Federated Learning", TMLR 2024. docs/reproduction.md says what was found.
 """
 
-from maxfl.paper.declare import Column, Exhibit, Method, Metric, Part, Settings, Study
-
-RATES = (0.1, 0.05, 0.01, 0.005, 0.001)
-WORK: dict[str, tuple[int, ...]] = {
-    "training.batch_size": (32, 64, 128),
-    "training.local_steps": (10, 30, 50),
-}
-GRID = {"training.local_lr": RATES, **WORK}
-"""The paper's grid: η_l η_g, b and τ, with η_g = 1."""
-SERVER_GRID = {"training.server_lr": (1.0, 2.0, 10.0, 20.0), **WORK}
-"""The paper's grid for a fixed η_l, and so for a fixed requirement: with η_l = 0.005, the products
-η_l η_g are 0.005, 0.01, 0.05 and 0.1."""
-
-FEDAVG = Method("FedAvg", {"algorithm.name": "fedavg"})
-FEDPROX = Method("FedProx", {"algorithm.name": "fedprox"})
-SCAFFOLD = Method("SCAFFOLD", {"algorithm.name": "scaffold"})
-PERFEDAVG = Method("Per-FedAvg", {"algorithm.name": "perfedavg"})
-PFEDME = Method("pFedMe", {"algorithm.name": "pfedme"})
-QFFL = Method("q-FFL", {"algorithm.name": "qffl"})
-QFFL_1 = Method("q-FFL, q = 1", {"algorithm.name": "qffl", "algorithm.q": 1.0})
-QFFL_10 = Method("q-FFL, q = 10", {"algorithm.name": "qffl", "algorithm.q": 10.0})
-MWFED = Method("MW-Fed", {"algorithm.name": "mwfed"})
-MAXFL = Method("MaxFL", {"algorithm.name": "maxfl"})
-ANNEALED = Method(
-    "MaxFL, annealed (ours)", {"algorithm.name": "maxfl-annealed"}, rounds_key="algorithm.rounds"
+from maxfl.paper.common import COMMON_EXHIBITS
+from maxfl.paper.declare import Column, Exhibit, Metric, Part, Settings, Study
+from maxfl.paper.settings import (
+    ANNEALED,
+    BYZANTINE,
+    CLUSTERS,
+    EMNIST,
+    EMNIST_PART,
+    FEDAVG,
+    FEDPROX,
+    FINETUNING,
+    FMNIST,
+    GRID,
+    MAXFL,
+    MWFED,
+    OPT_OUT,
+    PAPER_EMNIST,
+    PAPER_TWEETS,
+    PERFEDAVG,
+    PFEDME,
+    QFFL,
+    QFFL_1,
+    QFFL_10,
+    SCAFFOLD,
+    SERVER_GRID,
+    STAND_IN,
+    SYNTHETIC,
+    TWEETS,
+    TYPICAL,
+    TYPICAL_EMNIST,
+    TYPICAL_SERVER,
+    TYPICAL_TWEETS,
 )
-
-PROTOCOL: Settings = {
-    "requirement.judge": "training",
-    "requirement.local_lr": "training",
-    "requirement.batch_size": "training",
-}
-"""The paper's: clients judge by training loss, and their solo models move with the search."""
-IMAGES: Settings = {
-    **PROTOCOL,
-    "model.hidden": [64, 30],
-    "training.rounds": 200,
-    "requirement.steps": 100,
-}
-FMNIST: Settings = {
-    **IMAGES,
-    "data.source": "fashion-mnist",
-    "data.clients": 100,
-    "data.unseen": 100,
-    "data.samples": 200,
-    "data.partition": "dirichlet",
-    "data.alpha": 0.5,
-    "training.cohort": 5,
-}
-EMNIST: Settings = {
-    **IMAGES,
-    "data.source": "emnist-byclass",
-    "data.part": "test",
-    "data.clients": 500,
-    "data.unseen": 500,
-    "data.samples": 60,
-    "data.partition": "dirichlet",
-    "data.alpha": 0.05,
-    "training.cohort": 10,
-}
-CLUSTERS: Settings = {
-    **FMNIST,
-    "data.partition": "clusters",
-    "data.clusters": 5,
-    "data.samples": 300,
-    "training.local_lr": 0.005,
-}
-TWEETS: Settings = {
-    **PROTOCOL,
-    "data.source": "sent140-stand-in",
-    "data.vectors": "glove.6B.100d.top50k",
-    "data.clients": 162,
-    "data.unseen": 325,
-    "data.samples": 50,
-    "data.partition": "dirichlet",
-    "data.alpha": 0.5,
-    "model.hidden": [128, 86, 30],
-    "training.rounds": 200,
-    "training.cohort": 10,
-    "training.local_lr": 0.05,
-    "requirement.steps": 100,
-}
-PAPER_EMNIST: Settings = {"data.part": "both"}
-PAPER_TWEETS: Settings = {
-    "data.source": "sent140",
-    "data.vectors": "glove.6B.200d",
-    "data.partition": "by-owner",
-    "data.min_samples": 50,
-    "data.unseen": 619,
-}
-EMNIST_PART = "EMNIST: only the publisher's test images, 116,323 of 814,255."
-STAND_IN = (
-    "STAND-IN for Sent140: 487 made-up users of 50 real tweets each and 100-d vectors; the paper "
-    "has 927 real users and 200-d vectors."
-)
-OPT_OUT: Settings = {"participation.rule": "opt-out", "participation.start_round": 10}
-BYZANTINE: Settings = {"attack.loss_inflation": 20.0, "attack.noise_std": 0.1}
-FINETUNING: Settings = {"personalization.finetune_steps": 5}
-
-TYPICAL: Settings = {
-    "training.local_lr": 0.01, "training.batch_size": 32, "training.local_steps": 30,
-}  # fmt: skip
-TYPICAL_EMNIST: Settings = TYPICAL | {"training.local_lr": 0.1, "training.local_steps": 50}
-TYPICAL_SERVER: Settings = {
-    "training.server_lr": 10.0, "training.batch_size": 32, "training.local_steps": 10,
-}  # fmt: skip
-TYPICAL_TWEETS: Settings = TYPICAL_SERVER | {"training.server_lr": 1.0}
 
 
 def _maxfl(**hparams: float) -> Settings:
@@ -220,18 +146,7 @@ SYNTHETIC_STUDY = Study(
     tuple(
         Part(
             f"{_percent(fraction)} training data",
-            {
-                **PROTOCOL,
-                "data.source": "synthetic",
-                "data.partition": "by-owner",
-                "data.clients": 100,
-                "data.unseen": 100,
-                "data.train_fraction": fraction,
-                "model.hidden": [64, 30],
-                "training.rounds": 200,
-                "training.cohort": 5,
-                "training.local_lr": 0.005,
-            },
+            SYNTHETIC | {"data.train_fraction": fraction},
             TYPICAL_SERVER,
         )
         for fraction in (0.4, 0.8)
@@ -286,6 +201,7 @@ CLUSTER_METHODS = ("FedAvg", "FedProx", "SCAFFOLD", "MW-Fed", "MaxFL", "MaxFL, a
 EXHIBITS = {
     exhibit.name: exhibit
     for exhibit in (
+        *COMMON_EXHIBITS,
         Exhibit(
             "tab:testacc", "clients may leave after 10 rounds: accuracy and GM-Appeal",
             OPT_OUT_STUDY, _columns(OPT_OUT_STUDY, BOTH, ("test_accuracy", "gm_appeal")),
@@ -325,7 +241,7 @@ EXHIBITS = {
             ("q-FFL, q = 1", "q-FFL, q = 10", "MaxFL", "MaxFL, annealed (ours)"),
         ),
         Exhibit(
-            "fig:abl", "clusters: held-out against training loss over rounds",
+            "fig:abl", "clusters: test against training loss over rounds",
             CLUSTERS_STUDY, _columns(CLUSTERS_STUDY, SEEN, ("judging_loss", "test_loss")),
             ("MaxFL",), is_figure=True,
         ),
@@ -359,7 +275,7 @@ EXHIBITS = {
         ),
         Exhibit(
             "sensitivity", "ours: how GM-Appeal moves with what the paper leaves open (clusters)",
-            SENSITIVITY_STUDY, _columns(SENSITIVITY_STUDY, SEEN, ("gm_appeal",)), by_part=True,
+            SENSITIVITY_STUDY, _columns(SENSITIVITY_STUDY, SEEN, ("gm_appeal",)), layout="parts",
         ),
     )
 }  # fmt: skip

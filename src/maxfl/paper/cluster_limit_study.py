@@ -11,8 +11,8 @@ import numpy as np
 from maxfl.algorithms import fedavg
 from maxfl.engine.experiment import Training
 from maxfl.engine.simulation import Simulation
-from maxfl.paper.catalogue import CLUSTERS, RATES
 from maxfl.paper.cluster_limit import UnionModel, at_best, evaluate_unions
+from maxfl.paper.settings import CLUSTERS, RATES
 from maxfl.paper.study import Stage
 from maxfl.runs.build import build_model
 from maxfl.runs.build_data import prepare_federation

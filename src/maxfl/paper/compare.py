@@ -2,43 +2,34 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maxfl.paper.declare import Column, Exhibit
+from maxfl.paper.leads import compare_best, compare_leads, compare_phases
 from maxfl.paper.results import PERCENT, PaperValue, StudyResults, paper_values
-
-WORDS = {
-    "test_accuracy": "test accuracy",
-    "gm_appeal": "GM-Appeal",
-    "preferred_accuracy": "preferred-model accuracy",
-    "judging_loss": "training loss",
-    "test_loss": "held-out loss",
-}
-
-
-class Comparison(NamedTuple):
-    """One part of an exhibit as a table.
-
-    Attributes:
-        title: The part, with the data that were used.
-        headings: One for each column.
-        rows: Method, then a cell for each column; a method's row is followed by the paper's.
-        remarks: Where the order of methods differs from the paper's, or that it does not.
-    """
-
-    title: str
-    headings: list[str]
-    rows: list[list[str]]
-    remarks: list[str]
+from maxfl.paper.words import WORDS, Comparison, data_remarks, digits_of, heading, our_cell, std
 
 
 def compare(exhibit: Exhibit, results: StudyResults) -> list[Comparison]:
     """Return one table for each part that was run, or one for all of them."""
-    if exhibit.by_part:
-        return [_by_part(exhibit, results)]
+    match exhibit.layout:
+        case "parts":
+            return [_by_part(exhibit, results)]
+        case "leads":
+            return compare_leads(exhibit, results)
+        case "best":
+            return [compare_best(exhibit, results)]
+        case "phases":
+            return [compare_phases(exhibit, results)]
+        case "methods":
+            return _by_method(exhibit, results)
+
+
+def _by_method(exhibit: Exhibit, results: StudyResults) -> list[Comparison]:
+    """Return one table for each part that was run, beside the paper's figures."""
     run_and_shown = {column.part for column in exhibit.columns} & set(results.parts)
     parts = [part.label for part in exhibit.study.parts if part.label in run_and_shown]
     return [_compare_part(exhibit, results, part) for part in parts]
@@ -57,19 +48,18 @@ def _compare_part(exhibit: Exhibit, results: StudyResults, part: str) -> Compari
     methods = list(dict.fromkeys(method for method, _ in ours))
     rows = []
     for method in methods:
-        rows.append([method, *(_our_cell(ours[method, column], column) for column in columns)])
+        rows.append([method, *(our_cell(ours[method, column], column) for column in columns)])
         if any((method, column) in printed for column in columns):
             cells = [_paper_cell(printed.get((method, column))) for column in columns]
             rows.append(["   paper", *cells])
     means = {cell: float(value.mean) for cell, value in printed.items()}
-    note = results.summary["data_notes"][part]
     remarks = [
-        *([note] if note else []),
+        *data_remarks(results, part),
         *(remark for column in columns if (remark := _compare_order(column, ours, means))),
         *_solo_accuracy(results, part, columns, methods),
     ]
     title = f"{part} ({results.summary['data'][part]})"
-    return Comparison(title, ["", *map(_heading, columns)], rows, remarks)
+    return Comparison(title, ["", *map(heading, columns)], rows, remarks)
 
 
 def _solo_accuracy(
@@ -91,36 +81,14 @@ def _by_part(exhibit: Exhibit, results: StudyResults) -> Comparison:
     methods = exhibit.method_labels
     columns = [column for column in exhibit.columns if column.part in results.parts]
     rows = [
-        [column.part, *(_our_cell(results.final(method, column), column) for method in methods)]
+        [column.part, *(our_cell(results.final(method, column), column) for method in methods)]
         for column in columns
     ]
-    return Comparison(_heading(columns[0]), ["", *methods], rows, [])
-
-
-def _heading(column: Column) -> str:
-    finetuned = ", fine-tuned" if column.model == "personal" else ""
-    unit = ", %" if column.metric in PERCENT else ""
-    return f"{column.clients}{finetuned}: {WORDS[column.metric]}{unit}"
+    return Comparison(heading(columns[0]), ["", *methods], rows, [])
 
 
 def _paper_cell(value: PaperValue | None) -> str:
     return "" if value is None else f"{value.mean} ± {value.std}"
-
-
-def _our_cell(values: NDArray[Any], column: Column) -> str:
-    """Return mean ± standard deviation, or the one value of a single seed."""
-    digits = _digits(column)
-    mean = f"{np.mean(values):.{digits}f}"
-    return f"{mean} ± {_std(values):.{digits}f}" if len(values) > 1 else mean
-
-
-def _std(values: NDArray[Any]) -> float:
-    return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-
-
-def _digits(column: Column) -> int:
-    """Return one digit for percentages, two for shares and losses."""
-    return 1 if column.metric in PERCENT else 2
 
 
 Cell = tuple[str, Column]
@@ -136,12 +104,12 @@ def _compare_order(
     what = f"{column.clients}, {WORDS[column.metric]}"
     if min(len(ours[method, column]) for method in common) < 2:
         return f"{what}: one seed, so no order of methods."
-    digits = _digits(column)
+    digits = digits_of(column)
     our = {m: round(float(np.mean(ours[m, column])), digits) for m in common}
     paper = {m: papers[m, column] for m in common}
     first, second = sorted(common, key=lambda m: -our[m])[:2]
     ahead = float(np.mean(ours[first, column]) - np.mean(ours[second, column]))
-    spread = max(_std(ours[m, column]) for m in (first, second))
+    spread = max(std(ours[m, column]) for m in (first, second))
     close = " (no further ahead than seeds differ)" if ahead <= spread else ""
     orders = f"here {_ranking(our)}{close}; in the paper {_ranking(paper)}"
     reverse = any((our[a] - our[b]) * (paper[a] - paper[b]) < 0 for a, b in combinations(common, 2))

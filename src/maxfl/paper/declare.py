@@ -12,8 +12,18 @@ from maxfl.runs.configs.file import override_all, validate
 Settings = dict[str, Any]
 """Settings by their dotted names, as on the command line."""
 Metric = Literal[
-    "test_accuracy", "gm_appeal", "preferred_accuracy", "judging_loss", "test_loss", "solo_accuracy"
-]
+    "test_accuracy", "gm_appeal", "gm_appeal_judging", "preferred_accuracy", "judging_loss",
+    "test_loss", "solo_accuracy",
+]  # fmt: skip
+Layout = Literal["methods", "parts", "leads", "best", "phases"]
+"""What an exhibit's tables are.
+
+- methods: a table for each part, with a row for each method;
+- parts: one, with a row for each part and a column for each method;
+- leads: one for each group of parts: methods, and what they are ahead of the baseline by;
+- best: one, with a row for each part: the last method beside the best of the others;
+- phases: one of the last method's leads, with a row for each group of parts.
+"""
 
 
 class Method(NamedTuple):
@@ -34,7 +44,7 @@ class Part(NamedTuple):
     """Data, model, requirement and so on that every method of a study is run with.
 
     Attributes:
-        label: As in the paper's tables.
+        label: As in the paper's tables; "GROUP: HEADING" where parts are shown side by side.
         settings: What makes it.
         typical: The one point of the grid that ``quick`` takes, for all methods.
         note: What its data are not; empty where they are the paper's. A stand-in says so here.
@@ -50,6 +60,16 @@ class Part(NamedTuple):
     paper_settings: Settings = {}  # noqa: RUF012 (a NamedTuple, never changed)
     quick: bool = True
 
+    @property
+    def group(self) -> str:
+        """What it has in common with others; its label if there are none."""
+        return self.label.partition(": ")[0]
+
+    @property
+    def heading(self) -> str:
+        """What is special about it in its group."""
+        return self.label.partition(": ")[2] or self.label
+
 
 class Study(NamedTuple):
     """Runs that one or more exhibits show.
@@ -59,8 +79,14 @@ class Study(NamedTuple):
         parts: What every method is run with.
         methods: What is compared.
         grid: What is searched for each method and part, by setting.
-        chosen_by: The metric of the seen clients, on validation data, whose best point is taken.
+        chosen_by: The metric of the seen clients whose best point is taken; on validation data,
+            unless it is one of judging data, which are no test data either.
         model: Whose model counts.
+        seeds: How many seeds are shown, from 0.
+        search_seeds: Seeds of the search; empty for those that are shown.
+        evaluate_every: Rounds between two evaluations of the final runs; None for the scale's.
+        baseline: Label of the method that the others are compared with, seed by seed; empty for
+            none.
     """
 
     name: str
@@ -69,6 +95,15 @@ class Study(NamedTuple):
     grid: dict[str, tuple[Any, ...]]
     chosen_by: Metric
     model: Whose = "global"
+    seeds: int = 3
+    search_seeds: tuple[int, ...] = ()
+    evaluate_every: int | None = None
+    baseline: str = ""
+
+    @property
+    def chooses_by_judging(self) -> bool:
+        """Whether points are chosen by judging data alone."""
+        return self.chosen_by == "gm_appeal_judging"
 
     @property
     def points(self) -> list[Settings]:
@@ -101,8 +136,9 @@ class Exhibit(NamedTuple):
         study: The runs that it shows.
         columns: Its columns; a figure has one panel for each.
         methods: Labels of the methods that it shows; empty for all of the study.
-        is_figure: Whether it is a figure: every column over the rounds.
-        by_part: Whether its table has a row for each part and a column for each method.
+        is_figure: Whether it is a figure too: every column over the rounds, or its leads.
+        layout: What its tables look like.
+        axes: For a figure of phases: what groups of parts differ in, and what parts of a group do.
     """
 
     name: str
@@ -111,7 +147,8 @@ class Exhibit(NamedTuple):
     columns: tuple[Column, ...]
     methods: tuple[str, ...] = ()
     is_figure: bool = False
-    by_part: bool = False
+    layout: Layout = "methods"
+    axes: tuple[str, str] = ("", "")
 
     @property
     def method_labels(self) -> tuple[str, ...]:

@@ -1,10 +1,14 @@
-"""What earlier versions called studies, their parts and settings: these are still read."""
+"""What earlier versions called studies, their parts and settings: these are still read.
+
+They knew the paper's protocol alone, and did not say so.
+"""
 
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from maxfl.paper.settings import PROTOCOL
 from maxfl.report.legacy import COLUMNS, METRICS, SETTINGS
 
 STUDIES = {"liars": "byzantine", "tuned": "finetuned"}
@@ -18,6 +22,10 @@ PART = "% liars", "% Byzantine"
 def rename_summary(summary: dict[str, Any]) -> dict[str, Any]:
     """Return the content of a ``study.json``, that of version 0.1 under its new names."""
     renamed: dict[str, Any] = _rename(summary)
+    declaration = renamed.get("declaration", {})
+    if parts := declaration.get("parts"):
+        told = {label: PROTOCOL | settings for label, settings in parts.items()}
+        renamed["declaration"] = declaration | {"parts": told}
     return renamed | {"study": STUDIES.get(summary["study"], summary["study"])}
 
 
@@ -27,8 +35,11 @@ def rename_table(table: pa.Table) -> pa.Table:
     place = table.column_names.index("part")
     parts = pc.replace_substring(table["part"], *PART)
     table = table.set_column(place, "part", parts).rename_columns(names)
+    if "metric" not in names:
+        return table
     metrics = [METRICS.get(name, name) for name in table["metric"].cast(pa.string()).to_pylist()]
-    return table.set_column(table.column_names.index("metric"), "metric", pa.array(metrics))
+    renamed = pa.array(metrics, pa.string())
+    return table.set_column(table.column_names.index("metric"), "metric", renamed)
 
 
 def _rename(content: Any) -> Any:

@@ -1,4 +1,4 @@
-"""An exhibit over rounds: one panel a column, one line a method, thin lines for single seeds."""
+"""An exhibit as a figure; over rounds: a panel a column, a line a method, thin ones for seeds."""
 
 import textwrap
 from pathlib import Path
@@ -8,14 +8,25 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from maxfl.paper.compare import WORDS
 from maxfl.paper.declare import Column, Exhibit
+from maxfl.paper.lead_plots import draw_leads, draw_phases
 from maxfl.paper.results import PERCENT, StudyResults
+from maxfl.paper.words import WORDS
 from maxfl.report.style import STYLE, line_style
 
 
 def draw(exhibit: Exhibit, results: StudyResults, path: Path) -> None:
     """Write an exhibit as a figure."""
+    if exhibit.layout == "leads":
+        draw_leads(exhibit, results, path)
+    elif exhibit.layout == "phases":
+        draw_phases(exhibit, results, path)
+    else:
+        _draw_rounds(exhibit, results, path)
+
+
+def _draw_rounds(exhibit: Exhibit, results: StudyResults, path: Path) -> None:
+    """Draw every column over the rounds."""
     columns = [c for c in exhibit.columns if c.part in results.parts]
     metrics = list(dict.fromkeys(c.metric for c in columns))
     losses = all("loss" in metric for metric in metrics)

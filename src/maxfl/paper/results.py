@@ -18,6 +18,7 @@ from maxfl.utils.errors import InputError
 from maxfl.utils.files import read_json
 from maxfl.utils.paths import STUDY, STUDY_RESULTS
 
+STUDY_SEARCH = "search.parquet"
 PERCENT = ("test_accuracy", "preferred_accuracy", "solo_accuracy")
 
 
@@ -85,14 +86,23 @@ def read(folder: Path, study: str) -> StudyResults:
             f"{folder} holds no finished study: run it with `maxfl paper run`, or finish it with "
             f"--resume"
         )
-    try:
-        table = rename_table(pq.read_table(folder / STUDY_RESULTS))
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(f"{folder / STUDY_RESULTS} can't be read: {error}") from error
+    table = _read_table(folder / STUDY_RESULTS)
     summary = rename_summary(read_json(folder / STUDY))
     if summary["study"] != study:
         raise InputError(f"{folder} holds the study {summary['study']}, not {study}")
     return StudyResults(table, summary, folder)
+
+
+def read_search(folder: Path) -> pa.Table:
+    """Read what a finished run of a study searched."""
+    return _read_table(folder / STUDY_SEARCH)
+
+
+def _read_table(path: Path) -> pa.Table:
+    try:
+        return rename_table(pq.read_table(path))
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{path} can't be read: {error}") from error
 
 
 def reference_run(study: str) -> Path:

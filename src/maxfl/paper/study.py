@@ -1,6 +1,8 @@
-"""Run a study: search every method's grid on validation data, then run its best point on test data.
+"""Run a study: search every method's grid, then run its best point and show it on test data.
 
-<folder>/search/          the sweep over the grids (``full`` only), on validation data
+Points are chosen on validation data, or by the data that clients judge by.
+
+<folder>/search/          the sweep over the grids (``full`` only)
 <folder>/final/           the chosen points, on test data
 <folder>/search.parquet   the search's final figures, seen clients
 <folder>/results.parquet  the final runs' figures: part, method, seed, round, clients, metric, value
@@ -23,6 +25,8 @@ import pyarrow.parquet as pq
 from maxfl.algorithms import ALGORITHMS
 from maxfl.engine.trainer import Progress
 from maxfl.paper.declare import Method, Part, Settings, Study
+from maxfl.paper.leads import leads_in
+from maxfl.paper.results import STUDY_SEARCH, StudyResults
 from maxfl.runs.configs.file import override, override_all, validate
 from maxfl.runs.configs.run import RunConfig
 from maxfl.runs.folder import RunFolder
@@ -33,10 +37,11 @@ from maxfl.utils.errors import InputError
 from maxfl.utils.files import read_json, write_whole
 from maxfl.utils.paths import EXPERIMENT, METRICS, STUDY, STUDY_RESULTS, SUMMARY
 
-STUDY_SEARCH = "search.parquet"
 STUDY_METRICS = ("gm_appeal", "gm_appeal_judging", "test_accuracy", "preferred_accuracy",
                  "judging_loss", "test_loss", "solo_accuracy")  # fmt: skip
 """Metrics that the study's tables have; those of all rounds and clients are in the sweeps."""
+JUDGING_METRICS = ("gm_appeal_judging", "judging_loss")
+"""Those of them that are no test figures."""
 
 Stage = Callable[[str], AbstractContextManager[Callable[[int, int], Progress]]]
 """Shows the progress of a stage by name."""
@@ -49,25 +54,37 @@ class Scale(NamedTuple):
 
     Attributes:
         name: quick or full.
-        seeds: How many.
+        seeds: How many; None for the study's.
         rounds: R; None for the paper's.
         search: Whether hyper-parameters are searched; else the part's typical ones are taken.
         evaluate_every: Rounds between two evaluations of the final runs.
     """
 
     name: str
-    seeds: int
+    seeds: int | None
     rounds: int | None
     search: bool
     evaluate_every: int
 
+    def final_seeds(self, study: Study) -> Sequence[int]:
+        """Return the seeds that are shown."""
+        return range(self.seeds or study.seeds)
+
+    def search_seeds(self, study: Study) -> Sequence[int]:
+        """Return the seeds that points are chosen with."""
+        return study.search_seeds[: self.seeds] or self.final_seeds(study)
+
     def describe(self, study: Study) -> str:
         """Say what of the paper's protocol is run."""
-        words = [f"{self.seeds} seed{'s' if self.seeds > 1 else ''}"]
+        seeds = len(self.final_seeds(study))
+        words = [f"{seeds} seed{'s' if seeds > 1 else ''}"]
         if self.rounds is not None:
             words.append(f"{self.rounds} rounds instead of 200")
         if not study.grid:
-            words.append("one setting changed at a time, no search")
+            words.append("no search")
+        elif self.search and study.chooses_by_judging:
+            others = f" of {len(self.search_seeds(study))} other seeds" * bool(study.search_seeds)
+            words.append(f"hyper-parameters chosen by seen clients' judging data{others}")
         elif self.search:
             words.append("hyper-parameters chosen on validation data, never on test")
         else:
@@ -77,7 +94,7 @@ class Scale(NamedTuple):
 
 SCALES = {
     "quick": Scale("quick", seeds=1, rounds=25, search=False, evaluate_every=5),
-    "full": Scale("full", seeds=3, rounds=None, search=True, evaluate_every=10),
+    "full": Scale("full", seeds=None, rounds=None, search=True, evaluate_every=10),
 }
 
 
@@ -102,10 +119,12 @@ def run_study(
             grid = _final_grid(study, scale, chosen)
             with stage("final runs") as progress:
                 run_sweep(grid, folder / "final", resume=True, progress=progress, announce=announce)
-            results = {STUDY_RESULTS: to_parquet(_compact(folder / "final"))}
+            table = _compact(folder / "final")
             seconds = None if began is None else time.monotonic() - began
             summary = _summarize(study, scale, chosen, folder, seconds)
-            run_folder.write_results(results, summary)
+            if study.baseline:
+                summary["leads"] = leads_in(study, StudyResults(table, summary, folder))
+            run_folder.write_results({STUDY_RESULTS: to_parquet(table)}, summary)
     return folder
 
 
@@ -117,6 +136,7 @@ def _describe(study: Study) -> dict[str, Any]:
         "methods": {run.values["method"]: _hparams(run.config) for run in runs},
         "grid": {key: list(values) for key, values in study.grid.items()},
         "chosen_by": f"{study.chosen_by} of the {study.model} model",
+        **({"search_seeds": list(study.search_seeds)} if study.search_seeds else {}),
     }
 
 
@@ -137,17 +157,12 @@ def _typical(study: Study) -> Chosen:
 
 
 def _search(study: Study, scale: Scale, folder: Path, stage: Stage, announce: Announce) -> Chosen:
-    """Find the best point of every method's grid, by the mean over seeds on validation data."""
-    settings: Settings = {"data.evaluate_on": "validation", **_quarterly(study, scale)}
-    grid = _grid([
-        configure(part, method, point, settings, seed)
-        for part, method, point, seed in itertools.product(
-            study.parts, study.methods, study.points, range(scale.seeds)
-        )
-    ])  # fmt: skip
+    """Find the best point of every method's grid, by the mean over seeds; never on test data."""
+    grid = search_grid(study, scale)
     with stage("search") as progress:
         run_sweep(grid, folder / "search", resume=True, progress=progress, announce=announce)
-    found = _compact(folder / "search", last=True)
+    metrics = JUDGING_METRICS if study.chooses_by_judging else STUDY_METRICS
+    found = _compact(folder / "search", metrics, last=True)
     write_whole(folder / STUDY_SEARCH, to_parquet(found))
     return {
         (part.label, method.label): best_point(study, found, part.label, method.label)
@@ -155,17 +170,30 @@ def _search(study: Study, scale: Scale, folder: Path, stage: Stage, announce: An
     }
 
 
+def search_grid(study: Study, scale: Scale) -> Grid:
+    """Return every point of the grid, for each method, part and seed of the search."""
+    where = "test" if study.chooses_by_judging else "validation"
+    settings: Settings = {"data.evaluate_on": where, **_quarterly(study, scale)}
+    # Seeds outside: methods that meet the same data come one after another.
+    return _grid([
+        configure(part, method, point, settings, seed)
+        for part, seed, method, point in itertools.product(
+            study.parts, scale.search_seeds(study), study.methods, study.points
+        )
+    ])  # fmt: skip
+
+
 def _final_grid(study: Study, scale: Scale, chosen: Chosen) -> Grid:
     settings: Settings = {
-        "training.evaluate_every": scale.evaluate_every,
+        "training.evaluate_every": study.evaluate_every or scale.evaluate_every,
         "training.checkpoint_every": 50,
     }
     if scale.rounds is not None:
         settings["training.rounds"] = scale.rounds
     return _grid([
         configure(part, method, chosen[part.label, method.label], settings, seed)
-        for part, method, seed in itertools.product(
-            study.parts, study.methods, range(scale.seeds)
+        for part, seed, method in itertools.product(
+            study.parts, scale.final_seeds(study), study.methods
         )
     ])  # fmt: skip
 
@@ -211,10 +239,12 @@ def _grid(runs: Sequence[StudyRun]) -> Grid:
     return Grid([run.values for run in runs], [run.config for run in runs])
 
 
-def _compact(sweep: Path, *, last: bool = False) -> pa.Table:
-    """Return the metrics of a sweep; with ``last``, of the last round and seen clients alone."""
+def _compact(
+    sweep: Path, metrics: Sequence[str] = STUDY_METRICS, *, last: bool = False
+) -> pa.Table:
+    """Return some metrics of a sweep; with ``last``, of the last round and seen clients alone."""
     table = pq.read_table(sweep / METRICS)
-    rows = pc.field("metric").isin(STUDY_METRICS)
+    rows = pc.field("metric").isin(metrics)
     if last:
         rounds = pc.max(table["round"]).as_py()
         rows = rows & (pc.field("round") == rounds) & (pc.field("clients") == "seen")
@@ -251,7 +281,10 @@ def _summarize(
 
 
 def best_point(study: Study, found: pa.Table, part: str, method: str) -> Settings:
-    """Return the point with the largest mean of the study's metric, ties by preferred accuracy."""
+    """Return the point with the largest mean of the study's metric.
+
+    Ties are broken by preferred accuracy; by judging loss where judging data choose.
+    """
     rows = found.filter(
         (pc.field("part") == part)
         & (pc.field("method") == method)
@@ -271,6 +304,8 @@ def best_point(study: Study, found: pa.Table, part: str, method: str) -> Setting
         # A model that diverged still has accuracy and appeal, but no loss: it is not taken.
         if not np.isfinite(mean(point, "judging_loss")):
             return -np.inf, -np.inf
+        if study.chooses_by_judging:
+            return mean(point, study.chosen_by), -mean(point, "judging_loss")
         return mean(point, study.chosen_by), mean(point, "preferred_accuracy")
 
     points = study.points

@@ -210,7 +210,7 @@ def draw_gaps(traces: Mapping[str, Trace]) -> Figure:
         axis.set_xlim(min(low, -0.1), max(high, 0.1))
         axis.set_ylim(0, 1)
         axis.axvline(0, color="0.4", lw=0.8, ls=":")
-        axis.set_xlabel("held-out loss minus what the client requires")
+        axis.set_xlabel("test loss minus what the client requires")
         axis.set_ylabel("share of seen clients at or below")
         _legend(figure, *axis.get_legend_handles_labels())
     return figure

@@ -55,7 +55,7 @@ def words_of(metric: MetricInfo) -> str:
 
 
 def measure_of(metric: MetricInfo, model: str = "test") -> Measure:
-    """Return a metric on held-out data; of the solo or the preferred model, if so chosen."""
+    """Return a metric on test data; of the solo or the preferred model, if so chosen."""
     digits = 1 if metric.percent else None
     prefix = "preferred-model" if model == "preferred" else model
     words = f"{prefix} {words_of(metric)}"
@@ -86,11 +86,11 @@ def appeal_words(decides: MetricInfo | None) -> str:
     """Say what GM-Appeal is, by what decides."""
     if decides is None:
         return (
-            "GM-Appeal: share of clients whose held-out loss with the model is below what they "
+            "GM-Appeal: share of clients whose test loss with the model is below what they "
             "require, by default that of a model trained alone."
         )
     return (
-        f"GM-Appeal: share of clients for whom the model's held-out {words_of(decides)} is at "
+        f"GM-Appeal: share of clients for whom the model's test {words_of(decides)} is at "
         f"least as good as they require."
     )
 

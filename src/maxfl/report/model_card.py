@@ -21,7 +21,7 @@ from maxfl.report.measures import (
     words_of,
 )
 from maxfl.report.names import method_name
-from maxfl.report.requirement_words import requirement_words
+from maxfl.report.requirement_words import judging_words, requirement_words
 from maxfl.report.source import Source
 from maxfl.report.traces import Partition, Trace, read_partition, read_trace
 from maxfl.utils.paths import MODEL
@@ -211,7 +211,7 @@ def _called(name: Any) -> str:
 
 
 def _requirement(settings: Mapping[str, Any], decides: MetricInfo | None) -> list[str]:
-    lines = [requirement_words(settings, decides)]
+    lines = [requirement_words(settings, decides), *judging_words(settings)]
     participation = settings.get("participation.rule", "everyone")
     if participation == "everyone":
         lines.append("Clients could not refuse, satisfied or not.")
@@ -267,7 +267,7 @@ def _fails(trace: Trace, partition: Partition | None, metric: MetricInfo) -> lis
         count = int(unsatisfied.sum())
         lines.append(
             f"It does not meet the requirement of {count} of {total} {name} clients: their "
-            f"held-out {deciding_words(trace.decides)} misses it "
+            f"test {deciding_words(trace.decides)} misses it "
             f"(median gap {np.median(gap[unsatisfied]):.2f})."
             + _against_solo(
                 trace.metric[-1, unsatisfied].mean() - trace.solo_metric[unsatisfied].mean(), metric
@@ -362,7 +362,7 @@ def _marks(unsatisfied: Any, satisfied: Any, partition: Partition | None) -> lis
 
 def _advice(decides: MetricInfo | None) -> list[str]:
     return [
-        f"Compare it with your own model on your own held-out data, by the "
+        f"Compare it with your own model on data that neither was trained on, by the "
         f"{deciding_words(decides)}: that is what the requirement is about.",
         "It was not tested for privacy leaks, nor on data from other sources than the above.",
     ]

@@ -45,13 +45,15 @@ def partition_figure(stats: FederationStats) -> Figure:
 
 def _sizes(axis: Axes, stats: FederationStats) -> None:
     edges = np.arange(len(stats.train_sizes) + 1) - 0.5
-    total = stats.train_sizes + stats.test_sizes
-    axis.stairs(total, edges, fill=True, color=COLOURS[5], label="test")
+    kept = stats.train_sizes + stats.judging_sizes
+    axis.stairs(kept + stats.test_sizes, edges, fill=True, color=COLOURS[5], label="test")
+    if stats.judging_sizes.any():
+        axis.stairs(kept, edges, fill=True, color=COLOURS[2], label="judging")
     axis.stairs(stats.train_sizes, edges, fill=True, color=COLOURS[1], label="training")
     axis.set_ylabel("samples")
     axis.set_ylim(0)
     axis.margins(x=0)
-    axis.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, fontsize=8)
+    axis.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, fontsize=8)
 
 
 def _marks(axis: Axes, stats: FederationStats) -> None:

@@ -1,9 +1,10 @@
-"""What clients require of a model, in a sentence."""
+"""What clients require of a model, and what they judge it by, in sentences."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from maxfl.core.metrics import MetricInfo
+from maxfl.core.requirement import FOLLOWING, TRAINING
 from maxfl.report.measures import deciding_words
 
 
@@ -15,7 +16,7 @@ def requirement_words(settings: Mapping[str, Any], decides: MetricInfo | None) -
             better = "a smaller loss than" if decides is None else f"as good a value of {words} as"
             return (
                 f"The model must have {better} the one that the client trains alone, in "
-                f"{given('steps', 'some')} steps{_times(given('multiple', 1.0))}."
+                f"{_either(given('steps', 'some'))} steps{_times(given('multiple', 1.0))}."
             )
         case "fixed":
             return f"The model must have a loss below {given('loss')}."
@@ -31,6 +32,60 @@ def requirement_words(settings: Mapping[str, Any], decides: MetricInfo | None) -
         case kind:
             rule = given("rule", kind)
             return f"A custom rule ({rule}) says what {words} the model must have for each client."
+
+
+def judging_words(settings: Mapping[str, Any]) -> list[str]:
+    """Say how clients train alone and what data they judge by, where the run knows.
+
+    Settings of earlier versions say neither: then it was as the paper has it.
+    """
+    given = _Given(settings)
+    if given.kind == "clients":
+        return []
+    compares = given.kind in ("solo", "custom") or given("otherwise") in ("solo", "custom", True)
+    return [*([_alone(given)] if compares else []), _judging(given)]
+
+
+def _alone(given: "_Given") -> str:
+    """Say how clients train alone."""
+    rates, sizes = (given(name, TRAINING) for name in FOLLOWING)
+    if rates == TRAINING:
+        rate = "with the run's own learning rate"
+    else:
+        rate = f"with learning rate {_either(rates)}"
+    if sizes == TRAINING:
+        size = "minibatches of the run's own size"
+    else:
+        size = f"minibatches of {_either(sizes)} samples"
+    several = any(len(_ways(given(name, 1))) > 1 for name in ("steps", *FOLLOWING))
+    best = " Each client keeps the best of its models, by what it judges by." if several else ""
+    follows = TRAINING in (rates, sizes)
+    moves = " So what it requires changes with these." if follows else ""
+    return f"Clients train alone {rate}, on {size}.{best}{moves}"
+
+
+def _judging(given: "_Given") -> str:
+    """Say what data clients judge by."""
+    if given("judge", TRAINING) == TRAINING:
+        return (
+            "Clients judge by their training data, on which a model that they trained alone has "
+            "an advantage."
+        )
+    fraction = given("judge_fraction")
+    share = f": {100 * fraction:.3g} % of their training data, unless the data have a part for it"
+    return f"Clients judge by samples that they do not train on{share if fraction else ''}."
+
+
+def _ways(value: Any) -> list[str]:
+    """Return each of several numbers, which are a list in a file and a text from Python."""
+    if isinstance(value, list | tuple):
+        return [str(one) for one in value]
+    return str(value).split(", ")
+
+
+def _either(value: Any) -> str:
+    *first, last = _ways(value)
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 class _Given:

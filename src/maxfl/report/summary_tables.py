@@ -73,7 +73,7 @@ def clients_table(traces: Mapping[TraceKey, Trace], metric: MetricInfo) -> Table
     decides = deciding_words(next(iter(traces.values())).decides if traces else None)
     headings = (
         "data", "method", "model", "seed", "client", "group", "training samples", "flipped",
-        "requirement", f"held-out {decides}", "gap", measure_of(metric).heading,
+        "requirement", f"test {decides}", "gap", measure_of(metric).heading,
         measure_of(metric, "solo").heading, "satisfied", "willing", "sampled", "participated",
     )  # fmt: skip
     return narrow(Table("clients", "Every client in the end", headings, rows))

@@ -182,7 +182,10 @@ def _without_hparams(config: RunConfig, *, mask_batches: bool) -> RunConfig:
             f"{rate}_warmup": min(getattr(config.schedule, f"{rate}_warmup"), 1)
             for rate in ("local", "server")
         },
-        "requirement": {"multiple": 1.0, "loss": None, "value": None},
+        "requirement": {
+            "multiple": 1.0, "loss": None, "value": None,
+            "local_lr": _count_rates(config.requirement),
+        },
         "participation": {"start_round": 0, "client_dropout": 0.0, "max_candidates": None},
         "server": {
             "beta1": 0.0, "beta2": 0.0, "eps": 1.0, "trim_fraction": 0.0, "num_byzantine": 0,
@@ -198,6 +201,14 @@ def _without_hparams(config: RunConfig, *, mask_batches: bool) -> RunConfig:
     }
     method = AlgorithmConfig.model_construct(name=config.algorithm.name)
     return config.model_copy(update={"seed": 0, "algorithm": method, **sections})
+
+
+def _count_rates(section: RequirementConfig) -> Any:
+    """Return how many learning rates solo models have, or that they have the run's own."""
+    rates = section.local_lr
+    if isinstance(rates, str):
+        return rates
+    return (1.0,) * (len(rates) if isinstance(rates, tuple) else 1)
 
 
 def _algorithm(configs: Sequence[RunConfig]) -> Algorithm:
@@ -225,13 +236,13 @@ def _requirement(configs: Sequence[RunConfig]) -> Requirement:
         assert rest is not None, "only a file may be without"
         return rest
     return requirement_file(
-        first.file, metric=first.metric, otherwise=rest, **_solo_and_judging(first)
+        first.file, metric=first.metric, otherwise=rest, **_solo_and_judging(sections)
     )
 
 
 def _rest(sections: Sequence[RequirementConfig]) -> Requirement:
     """Return what clients require that have no value of their own."""
-    metric, options = sections[0].metric, _solo_and_judging(sections[0])
+    metric, options = sections[0].metric, _solo_and_judging(sections)
     match sections[0].rest:
         case "fixed":
             return requirement.fixed(np.array([s.loss for s in sections], float), **options)
@@ -244,10 +255,20 @@ def _rest(sections: Sequence[RequirementConfig]) -> Requirement:
             return requirement.solo([s.multiple for s in sections], metric=metric, **options)
 
 
-def _solo_and_judging(section: RequirementConfig) -> dict[str, Any]:
-    """Return how solo models are trained and what clients judge by, the same for a group."""
-    names = ("steps", "local_lr", "batch_size", "judge", "judge_fraction")
-    return {name: getattr(section, name) for name in names}
+def _solo_and_judging(sections: Sequence[RequirementConfig]) -> dict[str, Any]:
+    """Return how solo models are trained and what clients judge by.
+
+    But for learning rates, of which every configuration may have its own, the same for a group.
+    """
+    first = sections[0]
+    options = {n: getattr(first, n) for n in ("steps", "batch_size", "judge", "judge_fraction")}
+    if isinstance(first.local_lr, str):
+        return {**options, "local_lr": first.local_lr}
+    rates = {s.local_lr if isinstance(s.local_lr, tuple) else (s.local_lr,) for s in sections}
+    if len(rates) == 1:
+        return {**options, "local_lr": rates.pop()}
+    each = np.array([np.atleast_1d(s.local_lr) for s in sections], float)
+    return {**options, "local_lr": each.T}
 
 
 def _participation(configs: Sequence[RunConfig]) -> Participation:

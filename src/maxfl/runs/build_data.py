@@ -11,8 +11,14 @@ from typing import Any
 import numpy as np
 
 from maxfl.core.checks.samples import Arrays
-from maxfl.core.federation import Federation
-from maxfl.core.federation_files import check_empty, open_federation, write_federation
+from maxfl.core.federation import Federation, Samples
+from maxfl.core.federation_files import (
+    ThreeParts,
+    TwoParts,
+    check_empty,
+    open_federation,
+    write_federation,
+)
 from maxfl.data import partition
 from maxfl.data.arrays import load_arrays
 from maxfl.data.assemble import assemble, iterate_clients, split_by_owner, train_test_split
@@ -89,10 +95,10 @@ def write_prepared(
             return _write_made(own, folder, progress)
         dataset = _dataset(data, rng, Path(scratch)) if own is None else own
         split = train_test_split(dataset, _split(data, dataset, rng), rng, **_cutting(data))
-        samples = sum(map(len, split.train)) + sum(map(len, split.test))
+        samples = sum(len(rows) for part in split.parts for rows in part)
         each = sum(int(np.prod(a.shape[1:])) * a.dtype.itemsize for a in (dataset.x, dataset.y))
 
-        def clients() -> Iterator[tuple[Arrays, Arrays]]:
+        def clients() -> Iterator[TwoParts | ThreeParts]:
             for done, client in enumerate(iterate_clients(dataset, split)):
                 progress(done, len(split.train))
                 yield client
@@ -106,12 +112,19 @@ def write_prepared(
 def _write_made(federation: Federation, folder: Path, progress: Callable[[int, int], None]) -> Path:
     """Write a federation that is in memory."""
 
-    def clients() -> Iterator[tuple[Arrays, Arrays]]:
+    def part(samples: Samples, k: int) -> Arrays:
+        rows = slice(*samples.offsets[k : k + 2])
+        return samples.x[rows], samples.y[rows]
+
+    def clients() -> Iterator[TwoParts | ThreeParts]:
+        judging = federation.judging
         for k in range(federation.clients):
             progress(k, federation.clients)
-            rows = [slice(*part.offsets[k : k + 2]) for part in (federation.train, federation.test)]
-            train, test = federation.train, federation.test
-            yield (train.x[rows[0]], train.y[rows[0]]), (test.x[rows[1]], test.y[rows[1]])
+            train, test = part(federation.train, k), part(federation.test, k)
+            if judging is None:
+                yield TwoParts(train, test)
+            else:
+                yield ThreeParts(train, part(judging, k), test)
 
     return write_federation(
         folder, clients(), classes=federation.classes, unseen=federation.clients - federation.seen,
@@ -158,15 +171,21 @@ def _dataset(data: DataConfig, rng: np.random.Generator, scratch: Path | None = 
         return synthetic(*numbers, rng, samples=size, scratch=scratch)
     if data.source == "table" and data.file is not None:
         table = _table(data.file, data.table_options, _changed(data.file))
-        return table if data.partition == "by-owner" else table._replace(is_test=None)
+        return _as_owned(data, table)
     if data.file is not None:
-        return load_arrays(data.file)
+        return _as_owned(data, load_arrays(data.file))
     if data.path is not None:
         text = data.sequence_length, data.role_pattern, data.clients + data.unseen
         found = _at_path(data.source, data.path, data.vocabulary, text, _changed(data.path))
-        # A split of each owner's samples means nothing for other clients.
-        return found if data.partition == "by-owner" else found._replace(is_test=None)
+        return _as_owned(data, found)
     return _published(data.source, data.part, data.vectors, data.dir, os.environ.get(VARIABLE))
+
+
+def _as_owned(data: DataConfig, dataset: Dataset) -> Dataset:
+    """Return a data set without its own split of each owner's samples, where clients are others."""
+    if data.partition == "by-owner":
+        return dataset
+    return dataset._replace(is_test=None, is_judging=None)
 
 
 @lru_cache(maxsize=1)

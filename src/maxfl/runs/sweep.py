@@ -1,5 +1,6 @@
 """A sweep: every combination of some settings, run group by group, resumable between them."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Event
@@ -9,6 +10,7 @@ import jax
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from maxfl.core.requirement import FOLLOWING, TRAINING, SoloTraining
 from maxfl.distributed.processes import (
     assert_same,
     free_bytes,
@@ -21,6 +23,7 @@ from maxfl.engine.resources import parallel_configurations
 from maxfl.engine.solo import SoloCache
 from maxfl.engine.trainer import Progress
 from maxfl.runs.build import Group, alike, build, group
+from maxfl.runs.configs.run import RunConfig
 from maxfl.runs.folder import RunFolder
 from maxfl.runs.grid import Grid, describe_values
 from maxfl.runs.plugins.used import code_of
@@ -29,7 +32,7 @@ from maxfl.runs.tables import Labels, to_parquet
 from maxfl.runs.trackers.base import OpenTracker
 from maxfl.runs.workers import run_queues, stoppable
 from maxfl.utils.disk_space import format_bytes, require_space
-from maxfl.utils.errors import InputError, OutOfMemoryError
+from maxfl.utils.errors import InputError, OutOfMemoryError, TrainingWarning
 from maxfl.utils.files import read_json
 from maxfl.utils.paths import SUMMARY, TABLES
 
@@ -56,6 +59,7 @@ def run_sweep(
         max_parallel: Most configurations or clients vectorised on a device.
     """
     groups = group(grid.configs)
+    _tell_of_moving_requirements(grid.configs)
     settings = [config.as_json() for config in grid.configs]
     # Built once beforehand, so that every mistake shows before the first training.
     with raise_together():
@@ -82,6 +86,20 @@ def run_sweep(
                 announce(_in_words(forecasts, largest))
             _Groups(grid, groups, place, trackers, max_parallel).run(progress, largest)
     return folder
+
+
+def _tell_of_moving_requirements(configs: Sequence[RunConfig]) -> None:
+    """Say that requirements follow what the sweep varies; a group may not see all of it."""
+    compared = [config for config in configs if config.requirement.rest in ("solo", "custom")]
+    for name in FOLLOWING:
+        following = [c for c in compared if getattr(c.requirement, name) == TRAINING]
+        if len({getattr(config.training, name) for config in following}) > 1:
+            section = following[0].requirement
+            followed: dict[str, Any] = {
+                name: None for name in FOLLOWING if getattr(section, name) == TRAINING
+            }
+            warnings.warn(SoloTraining(**followed).moving_words(), TrainingWarning, stacklevel=3)
+            return
 
 
 class _Forecast(NamedTuple):

@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from maxfl.data.partition import OwnParts
 from maxfl.data.tables.columns import read_dataset
 from maxfl.data.tables.roles import TableOptions
 from maxfl.data.tables.table import from_arrow
@@ -75,17 +76,31 @@ def test_names_of_clients_keep_all_their_digits():
         read({**COLUMNS, "hospital": [[1], [2], [1], [3]]})
 
 
+def test_splits_say_what_rows_are_judged_by():
+    for word in ("judging", "validation", "val"):
+        part = ["train", word, "test", word]
+        dataset = read({**COLUMNS, "part": part}, split="part").dataset
+        assert dataset.is_test.tolist() == [False, False, True, False]
+        assert dataset.is_judging.tolist() == [False, True, False, True]
+    assert read(COLUMNS, split="part").dataset.is_judging is None
+    part = ["judging", "train", "test", "train"]
+    kept = read({**LACKING, "part": part}, split="part", missing="drop-rows").dataset
+    assert kept.is_judging.tolist() == [True, False]
+
+
 def test_splits_say_train_or_test():
     for values, words in (
-        (["train", "valid", "test", "dev"], "has 'dev', 'valid'; expected 'train' or 'test'"),
+        (["train", "valid", "test", "dev"], "has 'dev', 'valid'; expected 'train', 'test' or"),
         (["train", None, "test", "test"], "has no value in 1 rows"),
     ):
         with pytest.raises(InputError, match=f"split column 'part' {words}"):
             read({**COLUMNS, "part": values}, split="part")
     with pytest.raises(InputError, match="split column 'part' is bool: expected 'train'"):
         read({**COLUMNS, "part": [True, False, True, True]}, split="part")
-    split = from_arrow(pa.table(COLUMNS), "t", "the folder")._replace(is_test=np.ones(4, bool))
-    with pytest.raises(InputError, match="has its splits train and test: leave the split column"):
+    split = from_arrow(pa.table(COLUMNS), "t", "the folder")._replace(
+        own=OwnParts(np.ones(4, bool))
+    )
+    with pytest.raises(InputError, match="has its own splits: leave the split column"):
         read_dataset(split, TableOptions("ill", "hospital", split="part"))
 
 

@@ -143,8 +143,13 @@ def test_folders_of_hugging_face(tmp_path):
     datasets.DatasetDict(parts).save_to_disk(tmp_path / "several")
     table = read_table(tmp_path / "several")
     assert table.column("who").to_pylist() == ["a", "b", "b"]
-    assert table.is_test.tolist() == [False, False, True]
+    assert table.own.is_test.tolist() == [False, False, True]
+    assert table.own.is_judging is None
     assert table.notes == ("the splits 'val' are not read",)
+    datasets.DatasetDict(parts | {"judging": parts["val"]}).save_to_disk(tmp_path / "three")
+    three = read_table(tmp_path / "three")
+    assert three.own.is_judging.tolist() == [False, False, True, False]
+    assert three.notes == table.notes
     datasets.DatasetDict(val=whole).save_to_disk(tmp_path / "other")
     with pytest.raises(InputError, match="has the splits 'val', but no 'train'"):
         read_table(tmp_path / "other")

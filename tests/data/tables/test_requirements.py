@@ -19,7 +19,7 @@ def test_a_csv_and_a_parquet_file(tmp_path):
     found = maxfl.requirement_file(path, metric="accuracy", otherwise=maxfl.solo())
     assert found.metric == "accuracy"
     assert found.clients.names == ("north", "007")
-    np.testing.assert_allclose(found.clients.train, [0.5, 0.25])
+    np.testing.assert_allclose(found.clients.judging, [0.5, 0.25])
     np.testing.assert_allclose(found.clients.test, [0.6, np.nan])
     table = pa.table({"client": [1, 2], "value": [3, 4]})
     parquet.write_table(table, tmp_path / "need.parquet")
@@ -32,7 +32,7 @@ def test_a_csv_and_a_parquet_file(tmp_path):
     ("text", "words"),
     [
         ("client,loss\na,1\n", "has the columns client, loss; expected client, value"),
-        ("client,value,other\na,1,2\n", "expected client, value and, if held-out"),
+        ("client,value,other\na,1,2\n", "expected client, value and, if test data"),
         ("client,value\na,1\na,2\n", "client a has 2 rows"),
         ("client,value\n", "requirement.file = .* no rows"),
         ("client,value\n,1\n", "1 rows have no client"),

@@ -9,7 +9,7 @@ import pytest
 import maxfl
 from maxfl.engine.diagnosis.follow import NEGLIGIBLE, Diagnosis
 from maxfl.engine.state import Block, CohortRecord, ModelStep
-from support.small import SMALL, TRAINING, simulate, simulation
+from support.small import PAPER, SMALL, TRAINING, simulate, simulation
 
 TWELVE = TRAINING._replace(rounds=12)
 
@@ -34,7 +34,7 @@ def test_updates_that_are_lost_in_rounding_are_named():
 def test_a_model_that_diverges_is_named_with_its_round():
     wild = TWELVE._replace(local_lr=1e30)
     with pytest.warns(maxfl.TrainingWarning) as told:
-        history = simulate(maxfl.fedavg(), wild, requirement=maxfl.solo(1.2, steps=5))
+        history = simulate(maxfl.fedavg(), wild, requirement=maxfl.solo(1.2, steps=5, **PAPER))
     words = " ".join(str(w.message) for w in told)
     assert "losses are not finite from round 1 on: training diverged; lower" in words
     assert f"{SMALL.clients} of {SMALL.clients} clients train a solo model that is worse" in words
@@ -119,6 +119,22 @@ def test_stretches_by_hand():
     (finding,) = diagnosis.findings()[0]
     assert finding.kind == "no-weights"
     assert "rounds 1 to 18" in finding.text, "the longest stretch"
+
+
+@pytest.mark.parametrize(
+    ("options", "setting"),
+    [
+        ({"local_lr": (0.3, 0.1)}, r"requirement.local_lr \(now 0.3, 0.1\)"),
+        ({"local_lr": "training"}, r"training.local_lr \(now 0.2\)"),
+    ],
+)
+def test_solo_models_that_learnt_nothing_are_named_with_their_rates(options, setting):
+    requirement = maxfl.solo(steps=5, **options)
+    session = simulation(maxfl.maxfl(), requirement=requirement).session
+    nobody = np.zeros((1, SMALL.clients), bool)
+    bad = np.where(np.arange(SMALL.clients) == 2, 9.0, 1.0)[None]
+    (words,) = Diagnosis(session, SMALL, nobody, bad, bad).follow(made_block(0, 0.5, 0.2))
+    assert re.match(f"1 of 8 clients train a solo model .* one .2.*: lower {setting}$", words)
 
 
 def test_a_model_that_all_want_need_not_move():

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 import maxfl
+from maxfl.core.federation_files import read_clients
+from maxfl.core.judging import Judging, with_judging
 from maxfl.engine.streaming.client_state_file import ClientStateFile
 from maxfl.engine.streaming.simulation import StreamingSimulation
 from maxfl.engine.streaming.stream import stream
@@ -20,7 +22,17 @@ from maxfl.utils.files import digest
 from maxfl.utils.paths import MODEL as WEIGHTS
 from maxfl.utils.paths import TABLES
 from support.limits import largest_file, out_of_memory
-from support.streamed import MODEL, OPT_OUT, OPTIONS, TRAINING, in_memory, to_be_killed
+from support.poison import assert_same_but_test, poison
+from support.small import PAPER
+from support.streamed import (
+    HELD_OUT,
+    MODEL,
+    OPT_OUT,
+    OPTIONS,
+    TRAINING,
+    in_memory,
+    to_be_killed,
+)
 
 pytestmark = pytest.mark.processes
 
@@ -52,6 +64,8 @@ def test_the_same_model_as_from_memory(on_disk, from_memory):
     np.testing.assert_allclose(ours.test_loss, theirs.test_loss, rtol=1e-6)
     np.testing.assert_array_equal(ours.willing, theirs.willing)
     np.testing.assert_array_equal(found.history.sampled(), from_memory.sampled())
+    np.testing.assert_allclose(ours.judging_loss, theirs.judging_loss, rtol=1e-6)
+    assert found.history.origin.federation.judging_sizes.tolist() == [4, 3, 3, 6, 4, 5, 10, 3]
 
 
 def test_some_clients_judge_for_all(on_disk, from_memory):
@@ -88,6 +102,33 @@ def test_if_all_may_be_candidates_those_take_part_who_would_in_memory(on_disk, b
         willing = by_opt_out.evaluation.willing[0, by_opt_out.rounds == t, :6][0] & honest
         assert counts.responded[0, t] == honest.sum()
         assert counts.willing[0, t] == willing.sum()
+
+
+def test_nothing_of_the_test_part_reaches_training(on_disk, by_opt_out):
+    poisoned = on_disk._replace(test=poison(on_disk.test), known_digest=None)
+    clean, other = (
+        stream(data, MODEL, maxfl.maxfl(), TRAINING, max_candidates=6, **OPT_OUT)
+        for data in (on_disk, poisoned)
+    )
+    assert_same_but_test(clean.history, other.history)
+    assert_equal_params(other.history, by_opt_out)
+
+
+def test_judging_data_that_clients_bring_are_read(on_disk, by_opt_out, tmp_path):
+    """On disk as three parts, what would be held out is judged by as if it were held out."""
+    held = with_judging(on_disk, OPT_OUT["requirement"].judging)
+    parts = (
+        [read_clients(part, np.array([k]))[:2] for part in (held.train, held.judging, held.test)]
+        for k in range(held.clients)
+    )
+    three = maxfl.open_federation(
+        maxfl.write_federation(tmp_path / "three", parts, classes=3, unseen=2)
+    )
+    another = {**OPT_OUT, "requirement": OPT_OUT["requirement"]._replace(judging=Judging())}
+    found = stream(three, MODEL, maxfl.maxfl(), TRAINING, max_candidates=6, **another).history
+    assert_equal_params(found, by_opt_out)
+    np.testing.assert_array_equal(found.thresholds.judging, by_opt_out.thresholds.judging)
+    assert_equal_params(maxfl.simulate(three, MODEL, maxfl.maxfl(), TRAINING, **another), found)
 
 
 def test_there_are_no_more_candidates_than_may_be(on_disk):
@@ -219,11 +260,11 @@ def test_too_little_memory_is_explained():
 @pytest.mark.parametrize(
     ("requirement", "rule"),
     [
-        (maxfl.metric("accuracy", 0.4, steps=5), "opt-out"),
+        (maxfl.metric("accuracy", 0.4, steps=5, **PAPER), "opt-out"),
         (
             maxfl.per_client(
                 dict.fromkeys(range(0, 8, 2), 0.3), metric="accuracy",
-                otherwise=maxfl.solo(0.9, steps=5),
+                otherwise=maxfl.solo(0.9, steps=5, **HELD_OUT),
             ),
             "decline",
         ),

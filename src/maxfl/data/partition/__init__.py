@@ -8,11 +8,13 @@ of a configuration have them: a class without samples takes part in what is draw
 or a NumPy generator.
 """
 
+from maxfl.data.partition.own_parts import OwnParts, own_parts
 from maxfl.data.partition.split import Parts, Rows, Split, check_rows, generator
-from maxfl.data.partition.train_test import TrainTest, cut, train_test_split
+from maxfl.data.partition.train_test import TrainTest, cut, cut_judging, train_test_split
 from maxfl.data.partition.ways import by_owner, clusters, dirichlet, dirichlet_unequal, iid, shards
 
 __all__ = [
+    "OwnParts",
     "Parts",
     "Rows",
     "Split",
@@ -21,10 +23,12 @@ __all__ = [
     "check_rows",
     "clusters",
     "cut",
+    "cut_judging",
     "dirichlet",
     "dirichlet_unequal",
     "generator",
     "iid",
+    "own_parts",
     "shards",
     "train_test_split",
 ]

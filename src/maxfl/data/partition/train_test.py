@@ -1,7 +1,7 @@
 """Each client's samples split into training and test data."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,7 +11,7 @@ from maxfl.utils.errors import InputError, check_number, shorten
 
 
 class TrainTest(NamedTuple):
-    """Sample numbers of each client's training data, and of its held-out data."""
+    """Sample numbers of each client's training data, and of its test data."""
 
     train: Parts
     test: Parts
@@ -97,12 +97,31 @@ def cut(
     return rows[:size], rows[size + overlap :]
 
 
-def _as_given(rows: Rows, is_test: NDArray[np.bool_], client: str) -> tuple[Rows, Rows]:
-    """Return rows as the data split them."""
-    test = is_test[rows]
-    if test.all() or not test.any():
+def cut_judging(
+    train: Parts, is_judging: NDArray[np.bool_], names: NDArray[Any] | None = None
+) -> tuple[Parts, Parts]:
+    """Return what clients train on, and what they judge by, as the data say.
+
+    Args:
+        train: Samples of each client that are not for testing.
+        is_judging: Whether each sample of the data is for its client to judge by, bool[n].
+        names: What the data call each client, [K]; by default their numbers.
+    """
+    sides = [
+        _as_given(rows, is_judging, f"client {k if names is None else names[k]}", "judging")
+        for k, rows in enumerate(train)
+    ]
+    return [rows for rows, _ in sides], [rows for _, rows in sides]
+
+
+def _as_given(
+    rows: Rows, is_other: NDArray[np.bool_], client: str, other: str = "test"
+) -> tuple[Rows, Rows]:
+    """Return rows as the data split them, those for training and the others."""
+    others = is_other[rows]
+    if others.all() or not others.any():
         raise InputError(
-            f"{client} has no {'training' if test.all() else 'test'} samples in the data's own "
+            f"{client} has no {'training' if others.all() else other} samples in the data's own "
             f"split: leave it out of the files, or split its samples otherwise"
         )
-    return rows[~test], rows[test]
+    return rows[~others], rows[others]

@@ -8,6 +8,7 @@ from pyarrow import types
 
 from maxfl.core.checks.samples import check_sample_count
 from maxfl.data.dataset import Dataset
+from maxfl.data.partition.own_parts import EXPECTED, OwnParts, own_parts
 from maxfl.data.tables.categories import MISSING, categories, is_text
 from maxfl.data.tables.features import Features, read_features
 from maxfl.data.tables.labels import read_labels
@@ -16,7 +17,6 @@ from maxfl.data.tables.roles import TableOptions, feature_columns
 from maxfl.data.tables.table import Table, listed
 from maxfl.utils.errors import InputError
 
-SPLIT = ("train", "test")
 DROP = 'missing = "drop-rows" leaves those rows out'
 FILL = '"mean" and "zero" fill features in'
 
@@ -46,7 +46,7 @@ def read_dataset(table: Table, options: TableOptions) -> Rows:
     names = feature_columns(table, options)
     owners = None if options.client is None else _owners(table, options.client)
     labels = read_labels(table, options)
-    is_test = table.is_test if options.split is None else _split(table, options.split)
+    own = table.own if options.split is None else _split(table, options.split)
     features = read_features(table, names, options)
     lacking = {f"label {listed(options.labels)}": labels.missing}
     if owners is not None:
@@ -62,11 +62,12 @@ def read_dataset(table: Table, options: TableOptions) -> Rows:
         labels.names,
         owner=None if owners is None else owners.number[taken],
         owner_names=None if owners is None else owners.names,
-        is_test=None if is_test is None else is_test[taken],
+        is_test=None if own is None else own.is_test[taken],
         notes=(*table.notes, *features.notes, *(notes if kept is not None else ())),
         features=features.names,
         standardized=features.standardized if options.standardize else None,
         fills_missing=options.missing == "mean" and bool(features.missing),
+        is_judging=None if own is None or own.is_judging is None else own.is_judging[taken],
     )
     return Rows(dataset, kept)
 
@@ -83,27 +84,15 @@ def _owners(table: Table, name: str) -> _Owners:
     return _Owners(number, np.array(names, np.str_))
 
 
-def _split(table: Table, name: str) -> NDArray[np.bool_]:
-    """Return whether each row is for testing, as a column says."""
-    if table.is_test is not None:
-        raise InputError(
-            f"{table.where} has its splits train and test: leave the split column '{name}' out"
-        )
+def _split(table: Table, name: str) -> OwnParts:
+    """Return what each row is for, as a column says."""
+    if table.own is not None:
+        raise InputError(f"{table.where} has its own splits: leave the split column '{name}' out")
     column = table.column(name)
     if not is_text(column.type):
-        raise InputError(
-            f"{table.where}: split column '{name}' is {column.type}: expected 'train' or 'test'"
-        )
+        raise InputError(f"{table.where}: split column '{name}' is {column.type}: {EXPECTED}")
     number, names = categories(column)
-    odd = [value for value in names if value not in SPLIT]
-    nameless = int((number == MISSING).sum())
-    if odd or nameless:
-        what = listed(odd) if odd else f"no value in {nameless} rows"
-        raise InputError(
-            f"{table.where}: split column '{name}' has {what}; expected 'train' or 'test' in "
-            f"every row: rename them, or leave other rows out of the file"
-        )
-    return np.array([value == "test" for value in names])[number]
+    return own_parts(names, number, f"{table.where}: split column '{name}'", "rows")
 
 
 def _kept(

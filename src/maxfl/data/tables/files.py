@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import csv, ipc, types
 
+from maxfl.data.partition.own_parts import own_parts
 from maxfl.data.tables.table import Table, checked, from_arrow, listed
 from maxfl.utils.errors import InputError
 
@@ -181,18 +182,18 @@ def _hugging_face(path: Path, where: str) -> Table:
 
 
 def _splits(loaded: Any, path: Path, where: str) -> Table:
-    """Put train and test of several splits together."""
+    """Put train, judging and test of several splits together."""
     if "train" not in loaded:
         raise InputError(
             f"{where} has the splits {listed([*loaded])}, but no 'train': save it with one"
         )
-    found = [name for name in ("train", "test") if name in loaded]
+    found = [name for name in ("train", "judging", "test") if name in loaded]
     whole = pa.concat_tables([hugging_face_table(loaded[name]) for name in found])
     others = [name for name in loaded if name not in found]
     notes = (f"the splits {listed(others)} are not read",) if others else ()
-    is_test = np.repeat([name == "test" for name in found], [len(loaded[n]) for n in found])
+    number = np.repeat(np.arange(len(found)), [len(loaded[name]) for name in found])
     table = from_arrow(whole, path.name, where)._replace(notes=notes)
-    return table if len(found) == 1 else table._replace(is_test=is_test)
+    return table if len(found) == 1 else table._replace(own=own_parts(found, number, where, "rows"))
 
 
 def hugging_face_table(dataset: Any) -> pa.Table:

@@ -18,7 +18,7 @@ class TableOptions(NamedTuple):
         client: The column that says whose each row is; None if clients are formed otherwise.
         features: Columns of the model's input; None for all that are nothing else.
         drop: Columns that are not read.
-        split: The column that says train or test.
+        split: The column that says what each row is for: train, judging or test.
         task: What labels are; None to tell by their type.
         encode: How text and categories become numbers; None to refuse them.
         missing: What becomes of missing values; None to refuse them.

@@ -4,10 +4,9 @@ import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from maxfl.data.partition.own_parts import OwnParts
 from maxfl.utils.errors import InputError
 
 ROLES_OF_HUGGING_FACE = b"huggingface"
@@ -23,7 +22,7 @@ class Table(NamedTuple):
         schema: Names and types of its columns.
         rows: Their length.
         column: Returns a column by its name; of a file, it may be read only then.
-        is_test: Whether each row is for testing, where the file says so, bool[rows].
+        own: What each row is for, where the file says so.
         notes: What people should know of it.
     """
 
@@ -32,7 +31,7 @@ class Table(NamedTuple):
     schema: pa.Schema
     rows: int
     column: Callable[[str], pa.ChunkedArray]
-    is_test: NDArray[np.bool_] | None = None
+    own: OwnParts | None = None
     notes: tuple[str, ...] = ()
 
     @property

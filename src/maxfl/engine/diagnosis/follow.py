@@ -61,7 +61,7 @@ class Diagnosis:
         session: The experiment on its devices.
         federation: The clients that evaluate the model.
         is_byzantine: Which of them are Byzantine, bool[C, K].
-        solo_loss: Training losses of their solo models, float32[C, K].
+        solo_loss: Judging losses of their solo models, float32[C, K].
         requirement: ρ of each, float32[C, K].
     """
 
@@ -213,7 +213,7 @@ class Diagnosis:
         text = (
             f"{len(bad)} of {len(names)} clients train a solo model that is worse than the "
             f"untrained one ({named}{', ...' if len(bad) > MOST_NAMED else ''}), so that what "
-            f"they require means little: lower training.local_lr (now {self._local_lr(c)})"
+            f"they require means little: lower {self._solo_rates(c)}"
         )
         return [Finding("unreliable-requirements", text)]
 
@@ -278,6 +278,14 @@ class Diagnosis:
         """What requirements are about, in words."""
         metric = self._session.requirement.metric
         return "the loss" if metric is None else metric
+
+    def _solo_rates(self, c: int) -> str:
+        """Return the setting that solo models are trained with, and its value."""
+        rates = self._session.requirement.training.local_lr
+        if rates is None:
+            return f"training.local_lr (now {self._local_lr(c)})"
+        own = [f"{np.broadcast_to(rate, self._session.configurations)[c]:.3g}" for rate in rates]
+        return f"requirement.local_lr (now {', '.join(own)})"
 
     def _local_lr(self, c: int) -> Any:
         return f"{self._hparams.local_lr[c]:.3g}"

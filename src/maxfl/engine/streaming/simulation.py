@@ -345,7 +345,6 @@ def _largest_in_memory(
     whole: Federation, cohort: int, eval_clients: NDArray[np.int64]
 ) -> Federation:
     """Return shapes of the largest cohorts read at a time, and of the evaluation clients."""
-    largest = int(np.sort(whole.train_sizes[: whole.seen])[-cohort:].sum())
     clients = 2 * cohort + len(eval_clients)
 
     def samples(total: int) -> Samples:
@@ -353,10 +352,16 @@ def _largest_in_memory(
         types = whole.train.x.dtype, np.int32, np.int32
         return Samples(*map(jax.ShapeDtypeStruct, shapes, types))
 
-    sizes = (whole.train_sizes, whole.test_sizes)
-    train_rows, test_rows = (int(rows[eval_clients].sum()) for rows in sizes)
+    def read(part: Samples) -> Samples:
+        sizes = np.diff(part.offsets)
+        largest = int(np.sort(sizes[: whole.seen])[-cohort:].sum())
+        return samples(4 * largest + int(sizes[eval_clients].sum()))
+
     return whole._replace(
-        train=samples(4 * largest + train_rows), test=samples(test_rows), seen=cohort
+        train=read(whole.train),
+        judging=None if whole.judging is None else read(whole.judging),
+        test=samples(int(whole.test_sizes[eval_clients].sum())),
+        seen=cohort,
     )
 
 

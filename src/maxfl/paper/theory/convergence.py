@@ -93,8 +93,10 @@ def follow(rounds: int, seed: int) -> Trajectory:
         server_lr=float(np.sqrt(STEPS * COHORT)), evaluate_every=every, checkpoint_every=every,
     )  # fmt: skip
     simulation = Simulation(
-        federation, model, maxfl(), training, requirement=fixed(REQUIREMENT, steps=0), seed=seed
-    )
+        federation, model, maxfl(), training, seed=seed,
+        # The theorem's clients weigh by the loss that they train on.
+        requirement=fixed(REQUIREMENT, steps=0, judge="training"),
+    )  # fmt: skip
     prepared, state = simulation.prepare(), simulation.start()
     norm = gradient_norm(federation, model, jnp.asarray(prepared.thresholds.judging[0]))
     evaluated, norms = [], []

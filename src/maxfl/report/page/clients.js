@@ -102,7 +102,7 @@ function describe(e, k) {
   const { trace, run } = heat, satisfied = flag(trace, k, e, SATISFIED), gap = trace.held[k * trace.E + e];
   const sampled = flag(trace, k, e, PARTICIPATED) ? ", was sampled and participated" : flag(trace, k, e, SAMPLED) ? ", was sampled and declined" : "";
   return `Client ${run.names[k]}${run.seen[k] ? "" : " (unseen)"}${run.flipped.includes(k) ? ", with contradicting labels" : ""}, round ${run.rounds[e]}: ${satisfied ? "satisfied" : "not satisfied"} ` +
-    `(held-out gap about ${signed(gap, 2)}), ${flag(trace, k, e, WILLING) ? "willing" : "not willing"}${sampled}; ${run.samples[k]} training samples.`;
+    `(test gap about ${signed(gap, 2)}), ${flag(trace, k, e, WILLING) ? "willing" : "not willing"}${sampled}; ${run.samples[k]} training samples.`;
 }
 
 // ---- weights and gaps ----------------------------------------------------------------------
@@ -132,7 +132,7 @@ function weightChart(trace, run) {
   weights = { f, line, dots, range, trace, run };
   $("weights-title").textContent = "Weight q over the gap, seen clients";
   $("weights-hint").textContent = (method.weighted ? "The weight that clients report to the server. " : `${method.name} does not use this weight; it is what MaxFL would give. `) +
-    `Place and weight are by training data${method.model === "personal" ? " and the global model" : ""}; filled: satisfied on held-out data${method.model === "personal" ? " by their personal models" : ""}, hollow: not satisfied. Clients beyond an edge are shown at it.`;
+    `Place and weight are by the data that clients judge by${method.model === "personal" ? " and the global model" : ""}; filled: satisfied on test data${method.model === "personal" ? " by their personal models" : ""}, hollow: not satisfied. Clients beyond an edge are shown at it.`;
 }
 function moveClients() {
   const { f, line, dots, range, trace, run } = weights, T = run.temperature[state.at];
@@ -156,7 +156,7 @@ function gapChart() {
     counts[satisfied ? within(first + bin, [0, first - 1]) : within(first + bin, [first, bins - 1])]++;
   }
   const most = Math.max(5, ...counts);
-  const f = frame($("chart-gaps"), { x: [-first * step, (bins - first) * step], y: [0, most], xLabel: `gap of ${D.decides} on held-out data`, label: "clients by gap" });
+  const f = frame($("chart-gaps"), { x: [-first * step, (bins - first) * step], y: [0, most], xLabel: `gap of ${D.decides} on test data`, label: "clients by gap" });
   const pattern = draw(draw(f.svg, "defs"), "pattern", { id: "hatch", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" });
   draw(pattern, "rect", { width: 6, height: 6, fill: "#fdf1e0" }); draw(pattern, "line", { x1: 0, x2: 0, y1: 0, y2: 6, stroke: "#b5561b", "stroke-width": 3 });
   counts.forEach((count, i) => {

@@ -1,7 +1,7 @@
 // ---- every client --------------------------------------------------------------------------
 const COLUMNS = [
   ["client", (r, k) => r.names[k], false], ["group", (r, k) => (r.seen[k] ? "seen" : "unseen"), false],
-  ["training samples", (r, k) => r.samples[k], 0], ["flipped", (r, k) => (r.flipped.includes(k) ? "yes" : "no"), false], ["requirement", (r, k) => r.requirement[k], 3], [`held-out ${D.decides}`, (r, k) => r.value[k], 3],
+  ["training samples", (r, k) => r.samples[k], 0], ["flipped", (r, k) => (r.flipped.includes(k) ? "yes" : "no"), false], ["requirement", (r, k) => r.requirement[k], 3], [`test ${D.decides}`, (r, k) => r.value[k], 3],
   ["gap", (r, k) => r.gap[k], "+3"], [D.metric.heading, (r, k) => r.metric[k], D.metric.digits], [D.metric.solo, (r, k) => r.solo[k], D.metric.digits],
   ["satisfied", (r, k, o) => (r.byzantine.includes(k) ? "Byzantine" : flag(o, k, o.E - 1, SATISFIED) ? "yes" : "no"), false],
   ["willing", (r, k, o) => (flag(o, k, o.E - 1, WILLING) ? "yes" : "no"), false],

@@ -144,8 +144,8 @@ class DataConfig(Section):
     drop_columns: Names | None = Field(None, description="for a table: columns that are not read")
     split_column: str | None = Field(
         None,
-        description="for a table by-owner: says train or test; by default rows are split by "
-        "`train_fraction`",
+        description="for a table by-owner: says train or test or, of rows that clients judge by, "
+        "judging; by default rows are split by `train_fraction`",
     )
     task: Task | None = Field(
         None, description="for a table: what labels are, where their type does not tell"

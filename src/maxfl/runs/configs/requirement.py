@@ -75,7 +75,7 @@ class RequirementConfig(Section):
         None,
         strict=False,
         description="for file: a CSV or Parquet file seen from the current folder, with the "
-        "columns `client`, `value` and, if held-out data have another one, `held_out`",
+        "columns `client`, `value` and, if test data have another one, `held_out`",
     )
     otherwise: Rest | None = Field(
         None, description="for file: the kind that holds for clients which it does not have"
