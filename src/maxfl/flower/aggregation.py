@@ -12,7 +12,7 @@ from maxfl.core.aggregators import AggregationRule, krum_limit, mean
 from maxfl.flower.config import StrategyConfig
 from maxfl.flower.privacy import add_noise, is_lost_in_noise
 from maxfl.flower.replies import Arrays, SortedReplies
-from maxfl.flower.round_log import Event
+from maxfl.flower.round_log import Event, Solver
 from maxfl.flower.secagg_server import SecAggResult
 from maxfl.flower.sums import (
     Counts,
@@ -31,11 +31,13 @@ class Sampled(NamedTuple):
         nodes: That the model was sent to.
         expected: How many are drawn on average, where who was drawn is not to be known.
         answered: Those whose reply came in time.
+        solver: What they were told, and so asked.
     """
 
     nodes: list[int]
     expected: int
     answered: set[int]
+    solver: Solver
 
 
 class RoundTotal(NamedTuple):
@@ -57,7 +59,7 @@ def add_up(
     if secure is None:
         total = _add_up_plainly(config, model, sampled, replies)
     else:
-        total = _take_secure_sums(config, len(sampled.nodes), secure)
+        total = _take_secure_sums(sampled, secure)
     privacy = config.privacy
     if privacy is None or not privacy.private:
         return total
@@ -75,18 +77,23 @@ def _add_up_plainly(
     aggregator = config.aggregator if privacy is None else mean(clip_norm=privacy.clip)
     counts = count_replies(len(sampled.nodes), replies, len(sampled.answered))
     sums = sum_updates(replies.accepted, counts, model, aggregator, by_examples=config.observe_only)
-    near = sum(reply.near for reply in replies.accepted) if config.follows_gaps else None
-    return RoundTotal(counts, sums._replace(near=near))
+    near = sum(reply.near for reply in replies.accepted)
+    gaps = sum(reply.gap for reply in replies.accepted)
+    return RoundTotal(counts, _as_asked(sampled.solver, sums._replace(near=near, gaps=gaps)))
 
 
-def _take_secure_sums(config: StrategyConfig, sampled: int, secure: SecAggResult) -> RoundTotal:
+def _take_secure_sums(sampled: Sampled, secure: SecAggResult) -> RoundTotal:
     """Return the sums that secure aggregation gave, and the counts that they imply."""
-    sums = secure.sums
+    sums, number = secure.sums, len(sampled.nodes)
     if sums is None:
-        return RoundTotal(Counts(sampled, failed=sampled), None)
-    if not config.follows_gaps:  # then nobody was asked, and there is nothing to hide
-        sums = sums._replace(near=None)
-    return RoundTotal(estimate_counts(sampled, sums), sums)
+        return RoundTotal(Counts(number, failed=number), None)
+    return RoundTotal(estimate_counts(number, sums), _as_asked(sampled.solver, sums))
+
+
+def _as_asked(solver: Solver, sums: RoundSums) -> RoundSums:
+    """Return the sums without those that nobody was asked for: there is nothing to hide in them."""
+    near = sums.near if solver.follows_gaps else None
+    return sums._replace(near=near, gaps=sums.gaps if solver.asks_gaps else None)
 
 
 def step_along(

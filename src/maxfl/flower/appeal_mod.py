@@ -113,12 +113,21 @@ def _train(
         return reply
     temperature: Any = config.get(keys.TEMPERATURE, 1.0)
     weight = float(appeal.weight(measured.loss, measured.requirement, temperature))
+    solver = _solver_metrics(measured, config.get(keys.SCALE))
     metrics = {keys.SATISFIED: int(measured.satisfied), keys.WEIGHT: weight}
-    scale: Any = config.get(keys.SCALE)
-    if scale is not None:
-        metrics[keys.NEAR] = int(appeal.near(measured.loss, measured.requirement, scale))
-    _add_metrics(reply, metrics | losses)
+    _add_metrics(reply, metrics | solver | losses)
     return reply
+
+
+def _solver_metrics(measured: _Measurement, scale: Any) -> dict[str, float]:
+    """Return what the temperature follows: whether the gap is below s_t.
+
+    The gap itself goes out only where the server knows no s_t yet, and begins at the mean gap.
+    """
+    if scale is None:
+        return {}
+    gap = abs(measured.loss - measured.requirement)
+    return {keys.NEAR: int(gap < scale)} | ({} if scale > 0 else {keys.GAP: gap})
 
 
 def _evaluate(

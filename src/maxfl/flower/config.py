@@ -38,6 +38,7 @@ class StrategyConfig(NamedTuple):
     """The settings of ``maxfl.flower.MaxFL``, which says what each of them is."""
 
     temperature: float | Literal["auto"]
+    scale: float | None
     epsilon: float | None
     server_lr: float
     server_schedule: Schedule | None
@@ -74,7 +75,7 @@ class StrategyConfig(NamedTuple):
             return fedavg()
         epsilon = {} if self.epsilon is None else {"epsilon": self.epsilon}
         if self.temperature == AUTO:
-            return maxfl_auto(**epsilon)
+            return maxfl_auto(scale=0.0 if self.scale is None else self.scale, **epsilon)
         return maxfl(self.temperature, **epsilon)
 
     @property
@@ -160,7 +161,14 @@ def _check_solver(config: StrategyConfig) -> None:
             f'temperature = {config.temperature!r}: expected "auto", by which it follows the '
             f"clients' gaps, or a number"
         )
-    _ = config._replace(observe_only=False).algorithm  # checks both numbers
+    if config.scale is not None:
+        check_number("scale", config.scale, above=0)
+        if config.temperature != AUTO:
+            raise InputError(
+                f"scale = {config.scale} is where a temperature begins that follows the clients' "
+                f"gaps, and temperature = {config.temperature} does not: leave one of them out"
+            )
+    _ = config._replace(observe_only=False).algorithm  # checks the other numbers
     if config.server_schedule is not None and not isinstance(config.server_schedule, Schedule):
         raise InputError(
             f"server_schedule = {config.server_schedule!r:.60}: expected one of maxfl.schedules, "
@@ -180,6 +188,12 @@ def _refuse_with_privacy(config: StrategyConfig, fraction_evaluate: float) -> No
         raise InputError(
             f"privacy can't be had together with {', '.join(chosen)}: the server would learn more "
             f"of single clients than the sums"
+        )
+    if config.private and config.follows_gaps and config.scale is None:
+        raise InputError(
+            'temperature="auto" begins at the mean gap between losses and requirements in the '
+            "first round, which can be of any size, so that no noise hides what a client adds to "
+            "it: say scale=0.5, or whatever gap you expect; from there on clients are counted"
         )
 
 

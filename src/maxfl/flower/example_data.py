@@ -12,7 +12,6 @@ from maxfl.data.assemble import assemble
 from maxfl.data.fashion_mnist import fashion_mnist_12k
 from maxfl.data.partition import dirichlet
 
-
 IMAGES = 200
 """Of each client, all parts together."""
 

@@ -38,7 +38,7 @@ MODEL_STATE = "maxfl.model-state"
 """Where a node keeps the state of a model that leaves it there."""
 
 
-SoloWay = tuple[int, float | None, int | None]
+SoloWay = tuple[int, Any, int | None]
 """A way to train alone: steps, learning rate and batch size; None for those of the run."""
 
 
@@ -254,7 +254,8 @@ def _refuse(local: Local, requirement: Any) -> None:
             "client_app: a node knows its own solo model alone, and the requirement's rule is of "
             "all clients: take maxfl.solo, fixed, metric or per_client"
         )
-    if any(np.ndim(number) for number in requirement.numbers if number is not None):
+    numbers = *requirement.numbers, *(requirement.training.local_lr or ())
+    if any(np.ndim(number) for number in numbers if number is not None):
         raise InputError("client_app: the requirement has arrays, which are of a sweep: give one")
     schedule = local.local_schedule
     if schedule.kind is not ScheduleKind.CONSTANT and schedule.hparams.rounds is None:

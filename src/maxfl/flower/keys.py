@@ -8,6 +8,8 @@ OLD_SATISFIED = "maxfl-appeal"
 """What clients of version 0.1 call that metric."""
 NEAR = "maxfl-near"
 """Metric of a reply, where the message has s_t: 1 if |F_k(w) − ρ_k| < s_t, else 0."""
+GAP = "maxfl-gap"
+"""Metric of a reply, where s_t is not known yet, which is in the first round: |F_k(w) − ρ_k|."""
 ON_TEST = "maxfl-on-test"
 """Metric of a reply: 1 if the client said by its test data whether it is satisfied, else 0."""
 LOSS, REQUIREMENT = "maxfl-loss", "maxfl-requirement"
@@ -18,7 +20,7 @@ PARTITION = "partition-id"
 TEMPERATURE = "maxfl-temperature"
 """Config of a message: T_t."""
 SCALE = "maxfl-scale"
-"""Config of a message, where T follows the gaps: s_t."""
+"""Config of a message, where T follows the gaps: s_t; 0 where it is not known yet."""
 MAY_DECLINE = "maxfl-may-decline"
 """Config of a message: whether a client that is not satisfied may stay away in this round."""
 COLLECT_LOSSES = "maxfl-collect-losses"
@@ -32,6 +34,7 @@ STATE = "maxfl"
 DECLINED = 1000
 """Error code of a client that stays away; Flower's codes are small."""
 METRICS = (
-    WEIGHT, SATISFIED, NEAR, ON_TEST, LOSS, REQUIREMENT, TEST_LOSS, TEST_REQUIREMENT, PARTITION,
+    WEIGHT, SATISFIED, NEAR, GAP, ON_TEST, LOSS, REQUIREMENT, TEST_LOSS, TEST_REQUIREMENT,
+    PARTITION,
 )  # fmt: skip
 """All metrics of a reply that are not of the client's app."""

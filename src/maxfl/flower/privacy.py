@@ -2,11 +2,12 @@
 
 In a round a client adds (q Δ, q, a, d, 1, n) to the sums: Δ clipped to C, q ≤ ¼, a and d, bits for
 "satisfied" and "declined", of which at most one is 1, and where the temperature follows the gaps n,
-a bit for "near its requirement". In units of (C/4, ¼, 1, 1, 1, 1) that is a vector no longer than
-S = √5, or S = 2 without n, so Gaussian noise of S·z of these units makes the sums a Gaussian
-mechanism with noise multiplier z. Everything that is given away, counts, normalisation, T_t and s_t
-included, is computed from the noisy sums. Each node is drawn by itself with a fixed probability,
-and neither who was drawn nor how many is given away, so that Poisson subsampling amplifies it.
+a bit for "near its requirement"; but no gap, which could be of any size. In units of (C/4, ¼, 1, 1,
+1, 1) that is a vector no longer than S = √5, or S = 2 without n, so Gaussian noise of S·z of these
+units makes the sums a Gaussian mechanism with noise multiplier z. Everything that is given away,
+counts, normalisation, T_t and s_t included, is computed from the noisy sums. Each node is drawn by
+itself with a fixed probability, and neither who was drawn nor how many is given away, so that
+Poisson subsampling amplifies it.
 
 Two federations are neighbours if they differ in one client, which adds zeros in one of them
 (zero-out, Kairouz et al., ICML 2021): that a client belongs to the federation is no secret, all
@@ -101,6 +102,7 @@ def add_noise(
         declined=sums.declined + rng.normal(0.0, unit),
         responded=sums.responded + rng.normal(0.0, unit),
         near=None if sums.near is None else sums.near + rng.normal(0.0, unit),
+        gaps=None,  # they have no bound that noise could hide
     )
 
 

@@ -90,8 +90,9 @@ class Solver(NamedTuple):
     """What clients are told of the solver in a round.
 
     Attributes:
-        temperature: T_t.
-        scale: s_t, where T follows the clients' gaps; NaN where it is fixed.
+        temperature: T_t; ∞, at which all weigh the same, where s_t is not known yet.
+        scale: s_t, where T follows the clients' gaps, 0 where it is not known yet; NaN where T is
+            fixed.
     """
 
     temperature: float
@@ -101,6 +102,17 @@ class Solver(NamedTuple):
     def follows_gaps(self) -> bool:
         """Whether T follows the clients' gaps."""
         return not math.isnan(self.scale)
+
+    @property
+    def asks_gaps(self) -> bool:
+        """Whether clients are asked for their gaps, of which s begins as the mean."""
+        return self.scale == 0
+
+    def words(self) -> str:
+        """Return T_t and s_t for people."""
+        if self.asks_gaps:
+            return "all weigh the same, until gaps are known"
+        return f"T {self.temperature:.3g}, s {self.scale:.3g}"
 
 
 class Round(NamedTuple):
@@ -141,7 +153,7 @@ def format_round(entry: Round, metric: MetricInfo = ACCURACY) -> list[str]:
     else:
         appeal = "nobody was heard"
     if entry.solver.follows_gaps:
-        appeal += f"; T {entry.solver.temperature:.3g}, s {entry.solver.scale:.3g}"
+        appeal += f"; {entry.solver.words()}"
     answers = [f"{counts.participated} of {counts.sampled} participated"]
     answers += [f"{n} {kind}" for kind, n in counts._asdict().items()
                 if n and kind in ("declined", "failed", "rejected")]  # fmt: skip
@@ -161,7 +173,7 @@ def from_plain(content: list[Any]) -> Round:
     saved = Round(*content)
     evaluation = saved.evaluation
     return saved._replace(
-        solver=Solver(*map(_nan, saved.solver)),
+        solver=_solver(*saved.solver),
         counts=Counts(*saved.counts),
         evaluation=None if evaluation is None else RoundEvaluation(*map(_nan, evaluation)),
         events=[Event(*event) for event in saved.events],
@@ -170,6 +182,10 @@ def from_plain(content: list[Any]) -> Round:
             ClientEvaluation(*map(_nan, client)) for client in saved.client_evaluations
         ],
     )
+
+
+def _solver(temperature: float | None, scale: float | None) -> Solver:
+    return Solver(math.inf if temperature is None else temperature, _nan(scale))
 
 
 def _without_nan(value: Any) -> Any:

@@ -27,7 +27,7 @@ from flwr.serverapp import Grid
 
 from maxfl.flower import keys
 from maxfl.flower.privacy import LEVELS, Privacy
-from maxfl.flower.replies import Arrays, read_array
+from maxfl.flower.replies import MAX_GAP, Arrays, read_array
 from maxfl.flower.round_log import Event
 from maxfl.flower.sums import SCALARS, RoundSums
 
@@ -155,7 +155,10 @@ class _LegacyStrategy:
         *arrays, scalars = (np.asarray(array) * self._clients for array in self._average)
         weight, *quarters = scalars
         update = dict(zip(self.model, arrays, strict=True))
-        return RoundSums(update, float(weight), *(4 * quarter for quarter in quarters))
+        satisfied, declined, responded, near, share = (4 * quarter for quarter in quarters)
+        return RoundSums(
+            update, float(weight), satisfied, declined, responded, near, MAX_GAP * max(share, 0.0)
+        )
 
 
 class _Workflow(SecAggPlusWorkflow):

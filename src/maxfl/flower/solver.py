@@ -2,7 +2,8 @@
 
 With ``temperature="auto"`` it is ``maxfl.maxfl_auto``, with a number the paper's MaxFL. Clients are
 told T_t and s_t, and answer whether |F_k − ρ_k| < s_t; the next s_t follows from how many of them
-said so, which is a sum. Where the model stays as it was, so does what is kept here, as in the
+said so, which is a sum. In the first round, unless s_0 is given, they answer with |F_k − ρ_k|, of
+which s_t begins as the mean. Where the model stays as it was, so does what is kept here, as in the
 simulation.
 """
 
@@ -10,8 +11,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from maxfl.algorithms.maxfl_auto import ServerState, init_server, next_state
-from maxfl.algorithms.maxfl_auto import temperature as automatic_temperature
+from maxfl.algorithms.maxfl_auto import ServerState, init_server, next_state, scale, temperature
 from maxfl.core.schedules import ScheduleKind, scheduled
 from maxfl.flower.aggregation import RoundTotal
 from maxfl.flower.config import StrategyConfig
@@ -33,7 +33,7 @@ def solver_of_round(config: StrategyConfig, state: SolverState) -> Solver:
     if state is None:
         return Solver(config.fixed_temperature)
     hparams = config.algorithm.hparams
-    return Solver(float(automatic_temperature(hparams, state)), float(state.scale))
+    return Solver(float(temperature(hparams, state)), float(scale(hparams, state)))
 
 
 def follow_gaps(config: StrategyConfig, state: SolverState, total: RoundTotal) -> SolverState:
@@ -41,8 +41,8 @@ def follow_gaps(config: StrategyConfig, state: SolverState, total: RoundTotal) -
     counts, sums = total
     if state is None or sums is None or sums.near is None:
         return state
-    near = estimate_near(sums.near, counts.participated)
-    return next_state(config.algorithm.hparams, state, near, counts.participated)
+    near, gaps = estimate_near(sums.near, counts.participated), sums.gaps or 0.0
+    return next_state(config.algorithm.hparams, state, near, gaps, counts.participated)
 
 
 def server_rate(config: StrategyConfig, number: int, rounds: int | None) -> float:

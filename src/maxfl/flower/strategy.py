@@ -82,6 +82,9 @@ class MaxFL(FedAvg):
     Args:
         temperature: T of the weight: a number (the paper's is 1), or "auto", by which it follows
             the clients' gaps as in ``maxfl.maxfl_auto``, so that it needs no tuning.
+        scale: s_0, from which on "auto" tracks the gaps, in units of the loss; by default the mean
+            gap of the first round's clients, who then tell it. Noise needs it, and where clients
+            may lie it keeps them from setting the temperature.
         epsilon: ε below the fraction; by default 0.1 with "auto", and 0.001 with a number.
         server_lr: η_g.
         server_schedule: η_g over the rounds, one of ``maxfl.schedules``; by default
@@ -110,6 +113,7 @@ class MaxFL(FedAvg):
         self,
         *,
         temperature: float | Literal["auto"] = AUTO,
+        scale: float | None = None,
         epsilon: float | None = None,
         server_lr: float = 1.0,
         server_schedule: Schedule | None = None,
@@ -135,6 +139,7 @@ class MaxFL(FedAvg):
             check_number(name, getattr(self, name), least=0, most=1)
         self._config = StrategyConfig(
             temperature=temperature,
+            scale=scale,
             epsilon=epsilon,
             server_lr=server_lr,
             server_schedule=server_schedule,
@@ -301,9 +306,11 @@ class MaxFL(FedAvg):
         """Take the step along what the good replies say; without enough of them, none."""
         # In one order, so that sums have the same bits whoever answers first.
         messages = sorted(replies, key=lambda reply: reply.metadata.src_node_id)
-        sorted_replies = sort_replies(messages, self._model, self._limits)
+        solver = solver_of_round(self._config, self._solver)
+        limits = self._limits._replace(needs_gap=solver.asks_gaps)
+        sorted_replies = sort_replies(messages, self._model, limits)
         answered = {message.metadata.src_node_id for message in messages}
-        sampled = Sampled(self._sampled, self._expected_sampled, answered)
+        sampled = Sampled(self._sampled, self._expected_sampled, answered, solver)
         secure = None if self._secagg is None else self._secagg.result
         total = add_up(self._config, self._model, sampled, sorted_replies, secure, self.rng)
         counts, events = total.counts, absences(sampled, sorted_replies, secure)

@@ -55,6 +55,8 @@ class RoundSums(NamedTuple):
         responded: Clients that are in these sums.
         near: Participants whose loss was within s_t of their requirement; None where T is fixed,
             so that nobody is asked.
+        gaps: Σ |F_k(w) − ρ_k| of the participants; None where nobody is asked, since T is fixed or
+            s_t is known.
     """
 
     update: Arrays
@@ -63,10 +65,11 @@ class RoundSums(NamedTuple):
     declined: float
     responded: float
     near: float | None = None
+    gaps: float | None = None
 
 
 SCALARS = len(RoundSums._fields) - 1
-"""Numbers that a client adds to the sums beside its update: its weight and four bits."""
+"""Numbers that a client adds to the sums beside its update: its weight, four bits and its gap."""
 
 
 def count_replies(sampled: int, replies: SortedReplies, answered: int) -> Counts:
@@ -94,8 +97,9 @@ def estimate_counts(sampled: int, sums: RoundSums) -> Counts:
 def estimate_near(near: float, participated: int) -> int:
     """Estimate how many participants were near their requirement, from a sum that may be noisy.
 
-    It may come out below 0 or above all: cutting off the noise at 0, near which the share is, would
-    push s down. The bounds, of a share of −1 and 2, keep one bad draw from throwing s far off.
+    It may come out below 0 or above all: cutting noise off at 0, near which the share is, would
+    make it larger on average and s ever smaller. The bounds, a share of −1 and one of 2, keep one
+    bad draw from throwing s far off.
     """
     return round(min(max(near, -participated), 2 * participated))
 
