@@ -206,14 +206,14 @@ def flower(folder: Path) -> Digests:
     for name in ("_task_id", "_run_id", "_node_id"):
         setattr(TaskIdentity, name, 1)
     local = Local(setting.federation(), setting.MODEL, setting.TRAINING, setting.SEED)
-    apps = [client_app(local, solo_steps=setting.SOLO_STEPS) for _ in range(setting.CLIENTS)]
+    apps = [client_app(local, setting.REQUIREMENT) for _ in range(setting.CLIENTS)]
     nodes = Nodes(*apps)
     for k, context in enumerate(nodes.contexts.values()):
         context.node_config["partition-id"] = k
     strategy = MaxFL(
         folder=folder / "flower",
-        temperature=setting.TEMPERATURE,
         server_lr=setting.TRAINING.server_lr,
+        server_schedule=setting.SCHEDULE,
         decline_after=setting.DECLINE_AFTER,
         fraction_evaluate=1.0,
         min_available_nodes=setting.CLIENTS,

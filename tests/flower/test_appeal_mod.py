@@ -32,7 +32,34 @@ def test_requirements_are_asked_once_and_stay_with_the_client():
     assert [m["gm-appeal"] for _, m in results] == [0.5] * 3
     for reply in seen:
         (metrics,) = reply.content.metric_records.values()
-        assert set(metrics) == {"num-examples", keys.WEIGHT, keys.SATISFIED}
+        assert set(metrics) == {"num-examples", keys.WEIGHT, keys.SATISFIED, keys.NEAR}
+
+
+@pytest.mark.parametrize("loss", [1.0, 1.2, 2.8, 3.0])
+def test_a_client_says_whether_it_is_near_its_requirement_if_it_is_told_a_scale(loss):
+    nodes = Nodes(make_app(loss, 2.0))
+    for config, expected in (({keys.SCALE: 0.9}, int(abs(loss - 2.0) < 0.9)), ({}, None)):
+        message = Message(
+            RecordDict({"arrays": arrays(START), "config": ConfigRecord(config)}), dst_node_id=11,
+            message_type=MessageType.TRAIN,
+        )  # fmt: skip
+        (reply,) = nodes.send_and_receive([message])
+        assert reply.content["metrics"].get(keys.NEAR) == expected
+
+
+def test_satisfaction_is_reported_by_test_data_and_declining_by_judging_data():
+    """By its judging data the first client is content, by its test data it is not."""
+    strategy = MaxFL(decline_after=1)
+    apps = [
+        make_app(1.0, 2.0, test=(lambda *_: 3.0, 2.0)),
+        make_app(3.0, 2.0, test=(lambda *_: 1.0, 2.0)),
+    ]
+    strategy.start(Nodes(*apps), arrays(START), num_rounds=2)
+    last = strategy.rounds[-1]
+    assert (last.counts.participated, last.counts.declined) == (1, 1)
+    assert [event.node for event in last.events] == [12]
+    assert last.events[0].reason == "by its judging data, the model does not meet its requirement"
+    assert (last.evaluation.satisfied, last.evaluation.on_test) == (1, True)
 
 
 def test_losses_are_sent_only_if_the_operator_collects_them():
@@ -67,6 +94,13 @@ def test_a_client_without_the_mod_says_so():
         (lambda: appeal_mod(lambda *_: 1.0, None), "neither a finite number nor a function"),
         (lambda: appeal_mod("loss", 1.0), "expected a function"),
         (lambda: appeal_mod(lambda *_: 1.0, math.nan), "neither a finite number"),
+        (lambda: appeal_mod(lambda *_: 1.0, 1.0, held_out=None), "held_out= is called test= now"),
+        (
+            lambda: appeal_mod(lambda *_: 1.0, 1.0, tests=None),
+            "no tests= here; expected",
+        ),
+        (lambda: appeal_mod(lambda *_: 1.0, 1.0, test=1.0), "a pair .loss_fn, requirement. for"),
+        (lambda: appeal_mod(lambda *_: 1.0, 1.0, test=(1.0, 1.0)), "expected a function"),
     ],
 )
 def test_bad_arguments_are_told(make, words):

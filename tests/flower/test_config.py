@@ -4,8 +4,9 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower not installed")
 
-from maxfl.core import aggregators
+from maxfl.core import aggregators, schedules
 from maxfl.flower import MaxFL, Privacy
+from maxfl.flower.config import describe
 from maxfl.utils.errors import InputError
 from support.flower_secure import SECURE
 
@@ -16,6 +17,10 @@ pytestmark = [pytest.mark.extras, pytest.mark.usefixtures("flower_identity")]
     ("make", "words"),
     [
         (lambda: MaxFL(temperature=0), "algorithm.temperature"),
+        (lambda: MaxFL(temperature=0, observe_only=True), "algorithm.temperature"),
+        (lambda: MaxFL(temperature="automatic"), "temperature = 'automatic': expected \"auto\""),
+        (lambda: MaxFL(epsilon=-1), "algorithm.epsilon"),
+        (lambda: MaxFL(server_schedule="cosine"), "expected one of maxfl.schedules"),
         (lambda: MaxFL(max_update_norm=-1), "max_update_norm"),
         (lambda: MaxFL(aggregator=aggregators.mean(clip_norm=-1)), "server.clip_norm"),
         (lambda: MaxFL(decline_after=-1), "decline_after"),
@@ -51,6 +56,29 @@ def test_bad_settings_are_told(make, words):
 def test_settings_that_protect_nothing_are_refused(options, words):
     with pytest.raises(InputError, match=words):
         MaxFL(**{"fraction_evaluate": 0.0} | options)
+
+
+def test_the_defaults_are_those_of_the_solver():
+    """With a number for T it is the paper's MaxFL at a constant rate, and its ε."""
+    shrinking, constant = schedules.exponential(end=0.18), schedules.constant()
+    for strategy, name, epsilon, schedule in (
+        (MaxFL(), "maxfl-auto", 0.1, shrinking),
+        (MaxFL(temperature=1.0), "maxfl", 1e-3, constant),
+        (MaxFL(observe_only=True), "fedavg", 0.0, constant),
+        (MaxFL(epsilon=0.5, server_schedule=constant), "maxfl-auto", 0.5, constant),
+    ):
+        config = strategy._config
+        assert (config.algorithm.name, config.step_epsilon) == (name, epsilon)
+        assert config.chosen_schedule == schedule
+
+
+def test_settings_have_the_names_that_a_simulation_has_for_them():
+    described = describe(MaxFL()._config, 6, 1.0, "num-examples")
+    assert described["algorithm"]["name"] == "maxfl-auto"
+    assert described["schedule"] == {
+        "server": "exponential", "server_end": 0.18, "server_warmup": 0.0, "server_rounds": 6.0
+    }  # fmt: skip
+    assert "schedule" not in describe(MaxFL(temperature=1.0)._config, 6, 1.0, "num-examples")
 
 
 @pytest.mark.parametrize(

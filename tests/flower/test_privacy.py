@@ -10,15 +10,16 @@ pytest.importorskip("flwr", reason="Flower not installed")
 
 from flwr.app import ConfigRecord
 
+from maxfl.core import appeal
 from maxfl.flower import MaxFL, Privacy
 from maxfl.flower.privacy import (
-    SENSITIVITY,
     add_noise,
     epsilon,
     poisson_sample,
     rounding_error,
+    sensitivity,
 )
-from maxfl.flower.sums import Counts, RoundSums
+from maxfl.flower.sums import SCALARS, Counts, RoundSums, estimate_near
 from support.flower_nodes import START, Nodes, arrays, make_app, train
 from support.flower_runs import federation, run
 from support.flower_secure import SECURE
@@ -26,29 +27,68 @@ from support.flower_secure import SECURE
 pytestmark = [pytest.mark.extras, pytest.mark.usefixtures("flower_identity")]
 
 
-def test_noise_has_the_standard_deviation_that_the_accountant_assumes():
+COUNTED, FIXED = (RoundSums({}, 0.0, 0.0, 0.0, 0.0, near) for near in (0.0, None))
+"""Sums of a federation whose temperature follows the gaps, and of one whose does not."""
+
+
+@pytest.mark.parametrize("sums", [COUNTED, FIXED])
+def test_noise_has_the_standard_deviation_that_the_accountant_assumes(sums):
     privacy = Privacy(clip=2.0, noise_multiplier=1.5)
     rng = np.random.default_rng(0)
-    zero = RoundSums({"w": np.zeros(20_000, np.float32)}, 0.0, 0.0, 0.0, 0.0)
+    zero = sums._replace(update={"w": np.zeros(20_000, np.float32)})
     noisy = [add_noise(privacy, zero, 0, rng) for _ in range(400)]
-    unit = 1.5 * 2
+    unit = 1.5 * sensitivity(sums)
     assert np.std(noisy[0].update["w"]) == pytest.approx(unit * 2.0 / 4, rel=0.03)
-    for name, scale in (("weight", 1 / 4), ("satisfied", 1), ("declined", 1), ("responded", 1)):
+    scales = {"weight": 1 / 4, "satisfied": 1, "declined": 1, "responded": 1}
+    if sums.near is None:
+        assert all(one.near is None for one in noisy)
+    else:
+        scales["near"] = 1
+    for name, scale in scales.items():
         std = np.std([getattr(sums, name) for sums in noisy])
         assert std == pytest.approx(unit * scale, rel=0.15)
 
 
-def test_no_client_adds_more_than_the_sensitivity():
+@pytest.mark.parametrize("near", [0, 1])
+def test_no_client_adds_more_than_the_sensitivity(near):
+    """Update, weight, and the bits satisfied, declined, here and near, in units of the noise."""
     rng = np.random.default_rng(1)
+    most = sensitivity(COUNTED if near else FIXED)
     for _ in range(200):
         clip, q = rng.uniform(0.1, 5), rng.uniform(0, 0.25)
         update = rng.normal(size=6)
         update *= min(1.0, clip / np.linalg.norm(update))
-        participated = np.concatenate([4 / clip * q * update, [4 * q, 1, 0, 1]])
-        assert np.linalg.norm(participated) <= SENSITIVITY + 1e-12
-    declined = np.array([0, 0, 0, 1, 1])
-    assert np.linalg.norm(declined) <= SENSITIVITY
-    assert np.linalg.norm([4 / 1.0 * 0.25 * 1.0, 4 * 0.25, 1, 0, 1]) == SENSITIVITY
+        participated = np.concatenate([4 / clip * q * update, [4 * q, 1, 0, 1, near]])
+        assert np.linalg.norm(participated) <= most + 1e-12
+    declined = np.array([0, 0, 0, 1, 1, 0])
+    assert np.linalg.norm(declined) <= most
+    longest = np.linalg.norm([4 / 1.0 * 0.25 * 1.0, 4 * 0.25, 1, 0, 1, near])
+    assert longest == pytest.approx(most)
+    assert most == (math.sqrt(5) if near else 2)
+
+
+def test_what_a_secure_client_sends_is_no_longer_than_that():
+    """The very vector of the mod, where it is as long as can be: update, weight and all bits."""
+    from flwr.app import MetricRecord
+
+    from maxfl.flower import keys
+    from maxfl.flower.secagg_mod import _participant_term
+
+    metrics = MetricRecord({keys.WEIGHT: 0.25, keys.SATISFIED: 1, keys.NEAR: 1})
+    before, after = {"w": np.zeros(3)}, {"w": np.full(3, 9.0)}
+    update, scalars = _participant_term(before, after, metrics, clip=2.0)
+    term = np.concatenate([update / (2.0 / 4), scalars / (1 / 4)])
+    assert np.linalg.norm(term) == pytest.approx(sensitivity(COUNTED))
+    assert len(scalars) == SCALARS
+
+
+def test_the_scale_follows_a_noisy_count_without_a_bias():
+    """A quarter of 40 clients is near: in many draws of noise, s neither rises nor falls."""
+    privacy, rng = Privacy(clip=1.0, noise_multiplier=2.0), np.random.default_rng(0)
+    sums = COUNTED._replace(near=10.0, responded=40.0)
+    found = [estimate_near(add_noise(privacy, sums, 0, rng).near, 40) for _ in range(4000)]
+    assert np.mean(found) == pytest.approx(10, abs=0.3)
+    assert (estimate_near(1e9, 40), estimate_near(-1e9, 40)) == (80, -40)
 
 
 def test_epsilon_is_that_of_the_gaussian_mechanism():
@@ -82,8 +122,10 @@ def test_private_training_steps_along_noisy_sums():
     strategy = MaxFL(privacy=privacy, fraction_evaluate=0.0, decline_after=1)
     results = train(strategy, nodes, rounds=2)
     step = START["w"] - results[0][0]["w"]
-    np.testing.assert_allclose(step, 0.25, atol=0.02)
+    q = 40 * appeal.weight(1.0, 2.0)
+    np.testing.assert_allclose(step, 0.25 * q / (q + 0.1), atol=0.02)
     assert np.ptp(step) > 0, "there is noise"
+    assert strategy.rounds[1].solver.scale == pytest.approx(math.exp(0.2 * 0.25), rel=0.01)
     assert strategy.rounds[1].counts == Counts(40, 40, 40, 0, 0, 0)
     assert [a.dtype for a in results[0][0].values()] == [np.float32] * 2
     assert strategy.privacy_guarantee()["epsilon"] > 0
@@ -127,7 +169,7 @@ def test_rounding_is_counted_into_the_noise():
     """Secure sums are of whole numbers: a client's term can be that much longer."""
     plain, secure = (Privacy(clip=1.0, noise_multiplier=1.0, secure=s) for s in (False, True))
     assert rounding_error(plain, 10**6, 2**22) == 0
-    assert rounding_error(secure, 10**6, 2**22) == pytest.approx(2 * math.sqrt(10**6 + 4) / 2**22)
+    assert rounding_error(secure, 10**6, 2**22) == pytest.approx(2 * math.sqrt(10**6 + 5) / 2**22)
 
 
 def test_epsilon_is_in_the_summary(tmp_path):

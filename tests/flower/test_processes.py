@@ -82,7 +82,7 @@ def test_a_federation_survives_its_clients(tmp_path):
     events = [(e["round"], e["node"], e["kind"], e["why"]) for e in entry["events"]]
     whys = {(kind, why) for _, _, kind, why in events}
     assert ("rejected", "w has values that are not finite") in whys
-    assert ("declined", "by its training data, the model does not meet its requirement") in whys
+    assert ("declined", "by its judging data, the model does not meet its requirement") in whys
     assert any(kind == "failed" and "no data here" in why for kind, why in whys), whys
     late = [{n for r, n, _, why in events if r == number and "no answer" in why}
             for number in (1, 2)]  # fmt: skip
@@ -99,9 +99,10 @@ def test_the_same_model_as_the_simulation(tmp_path, monkeypatch):
     from parity import setting
 
     history = maxfl.simulate(
-        setting.federation(), setting.MODEL, maxfl.maxfl(temperature=setting.TEMPERATURE),
-        setting.TRAINING, seed=setting.SEED, requirement=maxfl.solo(steps=setting.SOLO_STEPS),
+        setting.federation(), setting.MODEL, maxfl.maxfl_auto(), setting.TRAINING,
+        seed=setting.SEED, requirement=setting.REQUIREMENT,
         participation=maxfl.decline(start_round=setting.DECLINE_AFTER),
+        server_schedule=setting.SCHEDULE,
     )  # fmt: skip
     with deployed(tmp_path / "flower", tls=False) as deployment:
         for k in range(setting.CLIENTS):

@@ -65,6 +65,8 @@ def forge(change):
         make_app(1.0, 2.0, maxfl_weight=math.nan),
         make_app(1.0, 2.0, maxfl_weight=[0.1, 0.1]),
         make_app(1.0, 2.0, maxfl_satisfied=7),
+        make_app(1.0, 2.0, maxfl_near=0.5),
+        make_app(1.0, 2.0, maxfl_near=[1, 1]),
     ],
 )
 def test_a_bad_reply_is_rejected_alone(bad):
@@ -74,6 +76,21 @@ def test_a_bad_reply_is_rejected_alone(bad):
     ((without, _),) = train(MaxFL(), Nodes(*good))
     assert (metrics["participated"], metrics["rejected"]) == (2, 1)
     np.testing.assert_array_equal(with_it["w"], without["w"])
+
+
+@pytest.mark.parametrize("temperature", ["auto", 1.0])
+def test_a_client_that_says_nothing_of_its_gap_is_rejected_if_it_is_asked(temperature):
+    app = make_app(1.0, 2.0)
+
+    def older(message, context):
+        reply = app(message, context)
+        reply.content["metrics"].pop(keys.NEAR, None)
+        return reply
+
+    strategy = MaxFL(temperature=temperature)
+    train(strategy, Nodes(make_app(1.0, 2.0), older))
+    reasons = [event.reason for event in strategy.rounds[0].events]
+    assert reasons == [] if temperature == 1.0 else "runs an older maxfl; install" in reasons[0]
 
 
 def test_a_client_of_the_version_before_is_rejected_with_a_sentence():

@@ -25,8 +25,7 @@ pytestmark = [pytest.mark.extras, pytest.mark.usefixtures("flower_identity")]
 
 
 def test_the_final_model_and_the_figures(tmp_path):
-    held_out = (distance(2.0), 1.5)
-    result = run(tmp_path / "run", federation(held_out=held_out), collect_losses=True)
+    result = run(tmp_path / "run", federation(test=(distance(2.0), 1.5)), collect_losses=True)
     model = load_file(tmp_path / "run" / "model.safetensors")
     np.testing.assert_array_equal(model["w"], result.arrays["w"].numpy())
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
@@ -60,7 +59,7 @@ def test_a_report_of_a_federation(tmp_path, collect_losses):
     page = (made.folder / "report.html").read_text()
     assert "Three numbers" in page
     assert "GM-Appeal is what the clients said" in page
-    assert "by their training data" in page
+    assert "by their judging data" in page
     means_only = "nothing can be said about single clients" in " ".join(made.missing)
     assert means_only is not collect_losses
     assert (made.folder / "tables" / "clients.csv").exists() is collect_losses
@@ -83,7 +82,7 @@ def test_what_went_wrong_is_in_the_summary(tmp_path):
     assert (
         "12",
         "declined",
-        "by its training data, the model does not meet its requirement",
+        "by its judging data, the model does not meet its requirement",
     ) in events
     assert ("14", "failed", "it broke") in events
     assert ("15", "rejected", "w has values that are not finite") in events

@@ -9,20 +9,23 @@ pytest.importorskip("flwr", reason="Flower not installed")
 from flwr.app import Error, Message
 
 from maxfl.flower import MaxFL
-from maxfl.flower.round_log import from_plain, to_plain
+from maxfl.flower.round_log import format_round, from_plain, to_plain
 from support.flower_nodes import START, Nodes, arrays, make_app
 from support.flower_runs import federation, run
 
 pytestmark = [pytest.mark.extras, pytest.mark.usefixtures("flower_identity")]
 
 
-def test_rounds_survive_json():
-    strategy = MaxFL(collect_losses=True, fraction_evaluate=1.0)
+@pytest.mark.parametrize("temperature", ["auto", 1.0])
+def test_rounds_survive_json(temperature):
+    strategy = MaxFL(temperature=temperature, collect_losses=True, fraction_evaluate=1.0)
     nodes = federation()
     nodes.apps[12] = make_app(1.0, 2.0, maxfl_satisfied=7)
     strategy.start(nodes, arrays(START), num_rounds=2)
     for entry in strategy.rounds:
         assert repr(from_plain(json.loads(json.dumps(to_plain(entry))))) == repr(entry)
+        line = format_round(entry)[0]
+        assert ("; T 1, s " in line) is (temperature == "auto"), line
 
 
 def test_reasons_are_one_short_line(tmp_path):

@@ -8,7 +8,9 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower not installed")
 
+from safetensors import safe_open
 from safetensors.numpy import load_file
+from safetensors.numpy import save as dump_tensors
 
 from maxfl.flower import Privacy
 from maxfl.flower.privacy import epsilon
@@ -49,6 +51,36 @@ def test_another_experiment_is_not_overwritten(tmp_path):
     with pytest.raises(InputError, match=r"config\.algorithm\.temperature"):
         run(tmp_path / "run", federation(), temperature=0.5, resume=True)
     assert (tmp_path / "run" / "summary.json").read_bytes() == before
+
+
+def test_the_solver_goes_on_where_it_stopped(tmp_path):
+    whole = run(tmp_path / "whole", federation(), rounds=5, decline_after=2)
+    nodes = federation()
+    stopped(nodes, tmp_path / "cut", 6, rounds=5, decline_after=2)
+    again = run(tmp_path / "cut", nodes, rounds=5, decline_after=2, resume=True)
+    for name in START:
+        np.testing.assert_array_equal(again.arrays[name].numpy(), whole.arrays[name].numpy())
+    solvers = [metrics_of(tmp_path / folder) for folder in ("cut", "whole")]
+    assert solvers[0] == solvers[1]
+    assert len(solvers[0]["scale"]) == 5
+    assert len(set(solvers[0]["scale"])) > 2, "it moves, or this shows nothing"
+
+
+def metrics_of(folder):
+    """T_t and s_t as the results have them."""
+    rows = pq.read_table(folder / "metrics.parquet").to_pylist()
+    return {name: [row["value"] for row in rows if row["metric"] == name]
+            for name in ("temperature", "scale")}  # fmt: skip
+
+
+def test_a_checkpoint_of_a_version_without_a_solver_is_told(tmp_path):
+    stopped(federation(), tmp_path / "run", 3)
+    path = tmp_path / "run" / "checkpoint.safetensors"
+    with safe_open(path, framework="numpy") as file:
+        metadata = {name: text for name, text in file.metadata().items() if name != "solver"}
+    path.write_bytes(dump_tensors(load_file(path), metadata))
+    with pytest.raises(InputError, match="damaged or of another version"):
+        run(tmp_path / "run", federation(), resume=True)
 
 
 def test_a_damaged_checkpoint_is_told(tmp_path):

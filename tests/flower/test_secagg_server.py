@@ -29,6 +29,20 @@ def test_secure_sums_are_the_plain_ones():
     assert dict(metrics) == dict(expected)
 
 
+def test_the_temperature_follows_secure_sums_to_the_same_bits():
+    """How many are near is one of the sums; those that decline are not among them."""
+    near = [(loss, 2.0, 0.1) for loss in (1.9, 1.95, 2.5)]
+    nodes = Watched(*[secure_app(*client) for client in near])
+    strategy, through = secure_strategy(nodes, decline_after=1)
+    train(strategy, through, rounds=3)
+    plain = MaxFL(decline_after=1)
+    train(plain, Nodes(*[make_app(*client) for client in near]), rounds=3)
+    assert [entry.solver for entry in strategy.rounds] == [entry.solver for entry in plain.rounds]
+    scales = [entry.solver.scale for entry in plain.rounds]
+    assert scales == pytest.approx([1.0, math.exp(0.2 * (0.25 - 1)), math.exp(0.4 * (0.25 - 1))])
+    assert plain.rounds[1].counts.declined == 1
+
+
 def test_the_server_sees_neither_weights_nor_updates():
     nodes = Watched(*[secure_app(1.0, 2.0) for _ in range(3)])
     strategy, through = secure_strategy(nodes)
@@ -52,7 +66,7 @@ def test_who_declines_is_hidden_in_the_sum():
     assert (metrics["participated"], metrics["declined"], metrics["satisfied"]) == (1, 2, 1)
     assert not any(reply.has_error() for reply in nodes.seen)
     q = appeal.weight(1.0, 2.0)
-    np.testing.assert_allclose(model["b"], 0.5 - q * 0.25 / (q + 1e-3), atol=1e-5)
+    np.testing.assert_allclose(model["b"], 0.5 - q * 0.25 / (q + 0.1), atol=1e-5)
     assert strategy.rounds[0].events == []
 
 

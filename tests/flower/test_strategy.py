@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.extras, pytest.mark.usefixtures("flower_identity")]
 
 def test_the_step_worked_by_hand():
     nodes = Nodes(make_app(1.0, 1.0, 0.5), make_app(3.0, 1.0, -1.0))
-    ((model, metrics),) = train(MaxFL(epsilon=0.01, server_lr=2.0), nodes)
+    ((model, metrics),) = train(MaxFL(temperature=1.0, epsilon=0.01, server_lr=2.0), nodes)
     q = [0.25, appeal.weight(3.0, 1.0)]
     step = 2.0 * (q[0] * 0.5 - q[1] * 1.0) / (sum(q) + 0.01)
     for name, before in START.items():
@@ -111,9 +111,7 @@ def test_krum_with_too_few_replies_leaves_the_model_as_it_was(monkeypatch):
 
 
 def test_what_apps_tell_of_their_training_is_averaged():
-    apps = [
-        make_app(1.0, 2.0, 0.5, n, **{"judging_loss": x}) for n, x in ((10.0, 1.0), (30.0, 2.0))
-    ]
+    apps = [make_app(1.0, 2.0, 0.5, n, **{"train_loss": x}) for n, x in ((10.0, 1.0), (30.0, 2.0))]
     ((_, metrics),) = train(MaxFL(), Nodes(*apps))
     assert metrics["train-loss"] == pytest.approx(1.75)
     assert keys.WEIGHT not in metrics

@@ -40,10 +40,10 @@ class Nodes:
         return replies
 
 
-def make_app(loss, requirement, change=0.5, examples=1.0, mods=(), held_out=None, **forged):
+def make_app(loss, requirement, change=0.5, examples=1.0, mods=(), test=None, **forged):
     """A client whose model is the incoming one minus ``change``; ``forged`` replace its metrics."""
     loss_fn = loss if callable(loss) else lambda *_: loss
-    app = ClientApp(mods=[*mods, appeal_mod(loss_fn, requirement, held_out=held_out)])
+    app = ClientApp(mods=[*mods, appeal_mod(loss_fn, requirement, test=test)])
 
     @app.train()
     def train(message, context):  # noqa: ARG001
@@ -68,6 +68,7 @@ def make_app(loss, requirement, change=0.5, examples=1.0, mods=(), held_out=None
 def train(strategy, nodes, rounds=1, start=START):
     """Some rounds of training: the model after each, and the metrics."""
     model, results = arrays(start), []
+    strategy.num_rounds = rounds  # as start() would
     for r in range(1, rounds + 1):
         messages = strategy.configure_train(r, model, ConfigRecord(), nodes)
         new, metrics = strategy.aggregate_train(r, nodes.send_and_receive(messages))

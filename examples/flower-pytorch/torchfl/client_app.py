@@ -26,7 +26,7 @@ def measure(part: str) -> tuple:
             lambda _, node: task.loss(trained(task.Net(), node, 10), data_of(node)[part]))
 
 
-app = ClientApp(mods=[appeal_mod(*measure("train"), held_out=measure("test"))])
+app = ClientApp(mods=[appeal_mod(*measure("judging"), test=measure("test"))])
 
 
 @app.train()

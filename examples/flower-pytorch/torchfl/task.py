@@ -1,4 +1,4 @@
-"""The model and the data: a small network in PyTorch, 40 Fashion-MNIST images a client."""
+"""The model and the data: a small network in PyTorch, 200 Fashion-MNIST images a client."""
 
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ class Data(NamedTuple):
 
 
 Split = dict[str, Data]
+"""A client's data by "train", "judging" and "test"."""
 
 
 class Net(torch.nn.Sequential):

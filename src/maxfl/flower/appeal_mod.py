@@ -2,10 +2,15 @@
 
 The app trains as it did before. The mod computes F_k(w) and, once, ρ_k; adds q_k to the reply's
 metrics; or answers for the app that the client stays away. Loss and requirement stay on the client.
+
+A client should judge by data that it does not train on: a model that it trained alone may have
+learnt its training samples by heart, and no other beats it there, however much better it is on new
+ones. So split a client's data into three parts: what it trains on, what it judges by, and what is
+for reported figures alone.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from flwr.app import ConfigRecord, Context, Error, Message, MessageType, MetricRecord, RecordDict
@@ -17,6 +22,8 @@ from maxfl.utils.errors import InputError
 
 Loss = Callable[[Message, Context], float]
 """``loss(message, context)``: F_k of the model in ``message.content``, on the client's data."""
+RENAMED = {"held_out": "test"}
+"""Arguments of earlier versions, and what they are called now."""
 
 
 class _Criterion(NamedTuple):
@@ -50,24 +57,28 @@ def appeal_mod(
     loss_fn: Loss,
     requirement: float | Loss,
     *,
-    held_out: tuple[Loss, float | Loss] | None = None,
+    test: tuple[Loss, float | Loss] | None = None,
+    **unknown: Any,
 ) -> Mod:
     """Return a mod that makes an app a client of MaxFL: ``ClientApp(mods=[appeal_mod(...)])``.
 
     Args:
-        loss_fn: Mean loss of the incoming model over the client's training data.
+        loss_fn: Mean loss of the incoming model over the client's judging data, which it does not
+            train on. In the paper these are its training data.
         requirement: ρ_k: a number, or ``requirement(message, context)``, called once per client and
-            run, such as one that trains a model alone and returns its loss.
-        held_out: A loss and a requirement for held-out data, by which a client evaluates the
-            model when it is evaluated; without it, training data serve for that too. Weights and
-            declining are by training data in any case, as in the paper.
+            run, such as one that trains a model alone and returns its loss on the same data.
+        test: A loss and a requirement for test data, by which clients say whether they are
+            satisfied when the model is evaluated; without it, judging data serve for that too.
+            Weights and declining are by judging data in any case.
+        unknown: Nothing else is taken.
     """
+    _refuse_unknown(unknown)
     _check_functions(loss_fn, requirement)
-    train = _Criterion(keys.LOSS, keys.REQUIREMENT, loss_fn, requirement)
-    test = None
-    if held_out is not None:
-        _check_functions(*held_out)
-        test = _Criterion(keys.TEST_LOSS, keys.TEST_REQUIREMENT, *held_out)
+    judging = _Criterion(keys.LOSS, keys.REQUIREMENT, loss_fn, requirement)
+    reported = None
+    if test is not None:
+        _check_functions(*_pair(test))
+        reported = _Criterion(keys.TEST_LOSS, keys.TEST_REQUIREMENT, *test)
 
     def mod(message: Message, context: Context, app: ClientAppCallable) -> Message:
         kind = message.metadata.message_type
@@ -79,8 +90,8 @@ def appeal_mod(
                 "ClientApp(mods=[secure_mod, appeal_mod(...)])"
             )
         if kind == MessageType.TRAIN:
-            return _train(train, message, context, app)
-        return _evaluate(train, test, message, context, app)
+            return _train(judging, message, context, app)
+        return _evaluate(judging, reported, message, context, app)
 
     return mod
 
@@ -92,7 +103,7 @@ def _train(
     config = _config(message)
     measured = _measure(criterion, message, context)
     if config.get(keys.MAY_DECLINE, False) and not measured.satisfied:
-        reason = "by its training data, the model does not meet its requirement"
+        reason = "by its judging data, the model does not meet its requirement"
         return Message(Error(keys.DECLINED, reason), reply_to=message)
     losses: dict[str, float] = {}
     if config.get(keys.COLLECT_LOSSES, False):
@@ -102,31 +113,63 @@ def _train(
         return reply
     temperature: Any = config.get(keys.TEMPERATURE, 1.0)
     weight = float(appeal.weight(measured.loss, measured.requirement, temperature))
-    _add_metrics(reply, {keys.SATISFIED: int(measured.satisfied), keys.WEIGHT: weight, **losses})
+    solver = _solver_metrics(measured, config.get(keys.SCALE))
+    metrics = {keys.SATISFIED: int(measured.satisfied), keys.WEIGHT: weight}
+    _add_metrics(reply, metrics | solver | losses)
     return reply
 
 
+def _solver_metrics(measured: _Measurement, scale: Any) -> dict[str, float]:
+    """Return what the temperature follows: whether the gap is below s_t.
+
+    The gap itself goes out only where the server knows no s_t yet, and begins at the mean gap.
+    """
+    if scale is None:
+        return {}
+    gap = abs(measured.loss - measured.requirement)
+    return {keys.NEAR: int(gap < scale)} | ({} if scale > 0 else {keys.GAP: gap})
+
+
 def _evaluate(
-    train: _Criterion,
+    judging: _Criterion,
     test: _Criterion | None,
     message: Message,
     context: Context,
     app: ClientAppCallable,
 ) -> Message:
     """Let the app evaluate, and add to its reply whether the client is satisfied."""
-    criterion = train if test is None else test
+    criterion = judging if test is None else test
     measured = _measure(criterion, message, context)
     losses: dict[str, float] = {}
     if _config(message).get(keys.COLLECT_LOSSES, False):
         if criterion is test:
-            losses = _losses(train, _measure(train, message, context))
+            losses = _losses(judging, _measure(judging, message, context))
         losses |= _losses(criterion, measured) | _client_id(context)
     reply = app(message, context)
     if reply.has_error():
         return reply
-    satisfied, held_out = int(measured.satisfied), int(criterion is test)
-    _add_metrics(reply, {keys.SATISFIED: satisfied, keys.HELD_OUT: held_out, **losses})
+    satisfied, on_test = int(measured.satisfied), int(criterion is test)
+    _add_metrics(reply, {keys.SATISFIED: satisfied, keys.ON_TEST: on_test, **losses})
     return reply
+
+
+def _refuse_unknown(arguments: Iterable[str]) -> None:
+    """Refuse arguments of earlier versions with their new names, and others."""
+    for name in arguments:
+        new = f"{name}= is called {RENAMED[name]}= now" if name in RENAMED else f"no {name}= here"
+        raise InputError(
+            f"appeal_mod: {new}; expected appeal_mod(loss_fn, requirement, test=(loss_fn, "
+            f"requirement))"
+        )
+
+
+def _pair(test: Any) -> tuple[Any, Any]:
+    if not isinstance(test, tuple | list) or len(test) != 2:
+        raise InputError(
+            f"appeal_mod(..., test={test!r:.60}): expected a pair (loss_fn, requirement) for the "
+            f"client's test data"
+        )
+    return test[0], test[1]
 
 
 def _check_functions(loss_fn: Loss, requirement: float | Loss) -> None:

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from maxfl.algorithms import fedavg, maxfl
+from maxfl.algorithms import fedavg, maxfl, maxfl_auto
 from maxfl.core.aggregators import AggregationRule, Aggregator
 from maxfl.core.algorithm import Algorithm
 from maxfl.core.metrics import ACCURACY, MetricInfo
+from maxfl.core.schedules import Schedule, ScheduleKind, exponential
 from maxfl.flower.privacy import Privacy, validate_privacy
 from maxfl.utils.errors import InputError, check_number
 
@@ -27,12 +28,20 @@ OUR_STATE = ("state.*",)
 """Arrays that are state unless an operator says otherwise: those of ``maxfl.Variables``."""
 
 
+AUTO: Literal["auto"] = "auto"
+"""In place of a temperature: one that follows the clients' gaps."""
+SHRINKING = exponential(end=0.18)
+"""η_g over the rounds, where the temperature follows the gaps and no schedule is chosen."""
+
+
 class StrategyConfig(NamedTuple):
     """The settings of ``maxfl.flower.MaxFL``, which says what each of them is."""
 
-    temperature: float
-    epsilon: float
+    temperature: float | Literal["auto"]
+    scale: float | None
+    epsilon: float | None
     server_lr: float
+    server_schedule: Schedule | None
     decline_after: int | None
     min_participants: int
     min_replies: int
@@ -44,16 +53,42 @@ class StrategyConfig(NamedTuple):
     metric: MetricInfo = ACCURACY
     state_arrays: tuple[str, ...] | None = None
 
-    def rate_of(self, name: str) -> float:
-        """Return η_g of an array; state of the model, which no gradient trains, is averaged."""
+    def is_state(self, name: str) -> bool:
+        """Return whether an array is state, which no gradient trains and the server averages."""
         patterns = OUR_STATE if self.state_arrays is None else self.state_arrays
-        is_state = any(fnmatchcase(name, pattern) for pattern in patterns)
-        return 1.0 if is_state else self.server_lr
+        return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+    @property
+    def follows_gaps(self) -> bool:
+        """Whether the temperature follows the clients' gaps."""
+        return self.temperature == AUTO and not self.observe_only
+
+    @property
+    def fixed_temperature(self) -> float:
+        """T where it does not; one who only observes sees weights at the paper's."""
+        return 1.0 if self.temperature == AUTO else float(self.temperature)
 
     @property
     def algorithm(self) -> Algorithm:
         """The algorithm whose step the server takes."""
-        return fedavg() if self.observe_only else maxfl(self.temperature, self.epsilon)
+        if self.observe_only:
+            return fedavg()
+        epsilon = {} if self.epsilon is None else {"epsilon": self.epsilon}
+        if self.temperature == AUTO:
+            return maxfl_auto(scale=0.0 if self.scale is None else self.scale, **epsilon)
+        return maxfl(self.temperature, **epsilon)
+
+    @property
+    def step_epsilon(self) -> float:
+        """ε of the server's step; FedAvg has none."""
+        return 0.0 if self.observe_only else float(self.algorithm.hparams.epsilon)
+
+    @property
+    def chosen_schedule(self) -> Schedule:
+        """η_g over the rounds: where none is given, it shrinks beside the temperature."""
+        if self.server_schedule is not None:
+            return self.server_schedule
+        return SHRINKING if self.follows_gaps else Schedule()
 
     @property
     def may_decline(self) -> bool:
@@ -103,7 +138,7 @@ def validate(config: StrategyConfig, fraction_evaluate: float) -> None:
             f'metric = {config.metric!r}: expected maxfl.metrics.MetricInfo("mae", '
             f"higher_is_better=False), say; its name becomes a column: letters, digits and _"
         )
-    maxfl(config.temperature, config.epsilon)  # checks both
+    _check_solver(config)
     check_number("server_lr", config.server_lr, above=0)
     check_number("min_participants", config.min_participants, least=0, whole=True)
     check_number("min_replies", config.min_replies, least=1, whole=True)
@@ -119,6 +154,28 @@ def validate(config: StrategyConfig, fraction_evaluate: float) -> None:
         _refuse_with_privacy(config, fraction_evaluate)
 
 
+def _check_solver(config: StrategyConfig) -> None:
+    """Refuse a temperature, an ε or a schedule that is none."""
+    if isinstance(config.temperature, str) and config.temperature != AUTO:
+        raise InputError(
+            f'temperature = {config.temperature!r}: expected "auto", by which it follows the '
+            f"clients' gaps, or a number"
+        )
+    if config.scale is not None:
+        check_number("scale", config.scale, above=0)
+        if config.temperature != AUTO:
+            raise InputError(
+                f"scale = {config.scale} is where a temperature begins that follows the clients' "
+                f"gaps, and temperature = {config.temperature} does not: leave one of them out"
+            )
+    _ = config._replace(observe_only=False).algorithm  # checks the other numbers
+    if config.server_schedule is not None and not isinstance(config.server_schedule, Schedule):
+        raise InputError(
+            f"server_schedule = {config.server_schedule!r:.60}: expected one of maxfl.schedules, "
+            f"such as maxfl.schedules.cosine()"
+        )
+
+
 def _refuse_with_privacy(config: StrategyConfig, fraction_evaluate: float) -> None:
     """Refuse settings by which the server would learn more than sums."""
     revealing = {
@@ -132,6 +189,12 @@ def _refuse_with_privacy(config: StrategyConfig, fraction_evaluate: float) -> No
             f"privacy can't be had together with {', '.join(chosen)}: the server would learn more "
             f"of single clients than the sums"
         )
+    if config.private and config.follows_gaps and config.scale is None:
+        raise InputError(
+            'temperature="auto" begins at the mean gap between losses and requirements in the '
+            "first round, which can be of any size, so that no noise hides what a client adds to "
+            "it: say scale=0.5, or whatever gap you expect; from there on clients are counted"
+        )
 
 
 def describe(
@@ -143,6 +206,7 @@ def describe(
     return {
         "algorithm": {"name": algorithm.name, **hparams},
         "training": {"rounds": rounds, "server_lr": config.server_lr},
+        **_describe_schedule(config.chosen_schedule, rounds),
         "requirement": {"kind": "clients"},
         "participation": {
             "rule": "decline" if config.may_decline else "everyone",
@@ -168,6 +232,16 @@ def describe(
             **({} if config.metric == ACCURACY else {"metric": config.metric._asdict()}),
         },
     }
+
+
+def _describe_schedule(schedule: Schedule, rounds: int) -> dict[str, Any]:
+    """Return how η_g goes over the rounds; nothing where it stays, as in older folders."""
+    if schedule.kind is ScheduleKind.CONSTANT and not schedule.warms_up:
+        return {}
+    end, warmup, over = schedule.hparams
+    numbers = {"end": end, "warmup": warmup, "rounds": rounds if over is None else over}
+    described = {f"server_{name}": float(number) for name, number in numbers.items()}
+    return {"schedule": {"server": str(schedule.kind), **described}}
 
 
 def _floats(hparams: Any) -> dict[str, float]:

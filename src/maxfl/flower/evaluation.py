@@ -1,11 +1,11 @@
-"""Replies to an evaluation: what each client says of the model, checked one by one."""
+"""What clients measure of a model, checked one by one, and averages of it."""
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Container, Iterable, Sequence
+from typing import Any, NamedTuple
 
-from flwr.app import Message, MetricRecord
+from flwr.app import Message, MetricRecord, RecordDict
 
 from maxfl.flower import keys
 from maxfl.flower.replies import MAX_EXAMPLES
@@ -68,6 +68,21 @@ def with_common_metrics(replies: Sequence[Message]) -> list[Message]:
     return [r for r, metrics in zip(replies, signatures, strict=True) if metrics == common[0][0]]
 
 
+def app_metrics(
+    messages: Sequence[Message],
+    nodes: Container[int],
+    average: Callable[[list[RecordDict], str], MetricRecord],
+    examples_key: str,
+) -> dict[str, Any]:
+    """Return what the apps of some nodes say of their training, averaged as FedAvg would."""
+    good = [message for message in messages if message.metadata.src_node_id in nodes]
+    if not good:
+        return {}
+    contents = [message.content for message in with_common_metrics(good)]
+    metrics = average(contents, examples_key)
+    return {name: value for name, value in metrics.items() if name not in keys.METRICS}
+
+
 def _metric_signature(reply: Message) -> frozenset[tuple[str, str, int]]:
     """Return which metrics a reply has: record, name, and length of a list, 0 for a number."""
     return frozenset(
@@ -90,7 +105,7 @@ def _read_evaluation(reply: Message, names: MetricNames) -> ClientEvaluation | s
         node=reply.metadata.src_node_id,
         client_id=-1 if math.isnan(client_id) else int(client_id),
         satisfied=bool(metrics[keys.SATISFIED]),
-        held_out=bool(metrics.get(keys.HELD_OUT, 0)),
+        on_test=bool(metrics.get(keys.ON_TEST, 0)),
         metric=_metric(metrics, names.metric),
         examples=_number(metrics, names.examples),
         loss=_number(metrics, keys.LOSS),
@@ -132,6 +147,6 @@ def summarise_round(evaluations: list[ClientEvaluation]) -> RoundEvaluation | No
     return RoundEvaluation(
         responded=len(evaluations),
         satisfied=sum(client.satisfied for client in evaluations),
-        held_out=2 * sum(client.held_out for client in evaluations) > len(evaluations),
+        on_test=2 * sum(client.on_test for client in evaluations) > len(evaluations),
         metric=sum(known) / len(known) if known else math.nan,
     )

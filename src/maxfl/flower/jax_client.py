@@ -1,10 +1,11 @@
-"""A client in JAX that trains as the simulation does: the same draws, the same steps.
+"""A client in JAX that trains and judges as the simulation does: the same draws, the same steps.
 
 For federations whose clients run JAX; and since its draws are those of the simulation, it shows
-that both train the same model.
+that both train the same model. It trains on its training part alone, judges by its judging part,
+and reports by its test part.
 """
 
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -14,22 +15,31 @@ from flwr.clientapp import ClientApp
 from jax import Array as JaxArray
 
 from maxfl.core.algorithm import descend
+from maxfl.core.criterion import Criterion, find_criterion
 from maxfl.core.federation import Federation, InputScaling, Samples
+from maxfl.core.judging import with_judging
 from maxfl.core.local_optimizers import LocalOptimizer
 from maxfl.core.model import Model, Params
 from maxfl.core.prng import Purpose, key
+from maxfl.core.requirement import Requirement, Solo, Thresholds, solo
 from maxfl.core.schedules import Schedule, ScheduleKind, scheduled
+from maxfl.core.thresholds import align, needs_solo, thresholds
 from maxfl.engine.evaluation import Score, client_score
 from maxfl.engine.experiment import Training
 from maxfl.engine.layout import choose_eval_batch
 from maxfl.engine.minibatches import Minibatches, Task, batch_gradient
+from maxfl.engine.solo import best_solo
 from maxfl.flower import keys
-from maxfl.flower.appeal_mod import appeal_mod
+from maxfl.flower.appeal_mod import Loss, appeal_mod
 from maxfl.utils.errors import InputError
 from maxfl.utils.files import from_named, to_named
 
 MODEL_STATE = "maxfl.model-state"
 """Where a node keeps the state of a model that leaves it there."""
+
+
+SoloWay = tuple[int, Any, int | None]
+"""A way to train alone: steps, learning rate and batch size; None for those of the run."""
 
 
 class Local(NamedTuple):
@@ -59,29 +69,59 @@ class Local(NamedTuple):
         rate = scheduled(schedule, schedule.hparams, self.training.local_lr, round_)
         return self._descend(params, draws, client, int(steps), rate)
 
-    def solo(self, steps: int, client: int) -> Params:
-        """Train the model that the client would have alone."""
+    def solo(self, way: SoloWay, client: int) -> Params:
+        """Train the model that the client would have alone, in one of the ways that it tries."""
+        steps, rate, batch_size = way
         params = self.model.init(key(self.seed, Purpose.SOLO_INIT, client=client))
         draws = key(self.seed, Purpose.SOLO_TRAINING, client=client)
-        return self._descend(params, draws, client, steps, self.training.local_lr)
+        rate = self.training.local_lr if rate is None else rate
+        return self._descend(params, draws, client, steps, rate, batch_size)
 
-    def score(self, params: Params, client: int, *, held_out: bool = False) -> Score:
-        """Measure a model on the client's training data, or on those it holds out."""
-        samples = self.federation.test if held_out else self.federation.train
+    def score(self, params: Params, client: int, *, on_test: bool = False) -> Score:
+        """Measure a model on the data that the client judges by, or on its test data."""
+        samples = self.federation.test if on_test else self.federation.judged
         chunk_size = choose_eval_batch(np.diff(samples.offsets), jax.devices()).client
         data = self._data(samples)
         return _score(self.model, chunk_size, data, client, params)
 
+    def thresholds(self, requirement: Requirement, client: int) -> Thresholds:
+        """Return what the client requires, by judging and by test data; numbers.
+
+        It trains alone only if what it requires depends on that.
+        """
+        infos = self.model.metric_infos
+        criterion = find_criterion(requirement.metric, infos)
+        unknown = np.full(1, np.nan, np.float32)
+        solo = Solo(unknown, unknown, (unknown,) * len(infos), unknown)
+        if needs_solo(requirement):
+            ways = requirement.training.ways
+            solo = best_solo(criterion, [self._try_alone(criterion, way, client) for way in ways])
+        # As if everybody were this client: its own threshold alone is read.
+        shape = (1, self.federation.clients)
+        everyone = jax.tree.map(lambda value: np.broadcast_to(value, shape), solo)
+        found = thresholds(requirement, criterion, self.federation, everyone, 1)
+        return Thresholds(*(float(side[0, client]) for side in found))
+
+    def _try_alone(self, criterion: Criterion, way: SoloWay, client: int) -> Solo:
+        """Return how the client does alone in one of its ways, [1] each."""
+        params = self.solo(way, client)
+        judged, test = (self.score(params, client, on_test=on_test) for on_test in (False, True))
+        decides = () if criterion.metric is None else judged.metrics[criterion.metric]
+        solo = Solo(judged.loss, test.loss, test.metrics, decides)
+        return jax.tree.map(lambda value: np.asarray(value)[None], solo)
+
     def _descend(
-        self, params: Params, draws: JaxArray, client: int, steps: int, rate: Any
+        self,
+        params: Params,
+        draws: JaxArray,
+        client: int,
+        steps: int,
+        rate: Any,
+        batch_size: int | None = None,
     ) -> Params:
         optimizer = self.local_optimizer
-        fixed = _Fixed(
-            self.model,
-            int(np.max(self.training.batch_size)),
-            steps,
-            optimizer._replace(hparams=None),
-        )
+        size: Any = self.training.batch_size if batch_size is None else batch_size
+        fixed = _Fixed(self.model, int(np.max(size)), steps, optimizer._replace(hparams=None))
         data = self._data(self.federation.train)
         return _descend(fixed, data, client, draws, rate, optimizer.hparams, params)
 
@@ -127,19 +167,26 @@ def initial_arrays(model: Model, seed: int) -> ArrayRecord:
     return _record(model.init(key(seed, Purpose.INIT)))
 
 
-def client_app(local: Local, solo_steps: int = 100) -> ClientApp:
+def client_app(local: Local, requirement: Requirement | None = None) -> ClientApp:
     """Return a ClientApp whose node is the client that its config names.
 
-    ρ_k is the loss of a model that the client trains alone for ``solo_steps`` steps.
+    Args:
+        local: The federation, what its clients train and how.
+        requirement: What they demand of the model, and by what data they judge it, as for
+            ``maxfl.simulate``; by default ``maxfl.solo()``. Where a metric decides, it stands in
+            the place of the loss in what a client reports, negated if more of it is better.
     """
-    local = local._replace(model=local.model.for_federation(local.federation))
+    requirement = solo() if requirement is None else requirement
+    _refuse(local, requirement)
+    local = local._replace(
+        federation=with_judging(local.federation, requirement.judging),
+        model=local.model.for_federation(local.federation),
+    )
+    requirement = align(requirement, local.federation)
+    criterion = find_criterion(requirement.metric, local.model.metric_infos)
     like = local.model.init(key(0, Purpose.INIT))
-    schedule = local.local_schedule
-    if schedule.kind is not ScheduleKind.CONSTANT and schedule.hparams.rounds is None:
-        raise InputError(
-            f"local_schedule = {schedule.kind}: a client does not know how many rounds the server "
-            f"plans; say over how many the rate falls, maxfl.schedules.{schedule.kind}(rounds=50)"
-        )
+    thresholds_of = cache(partial(local.thresholds, requirement))
+    client_of = partial(_client, federation=local.federation)
 
     def sent(message: Message) -> Params:
         (arrays,) = message.content.array_records.values()
@@ -148,18 +195,24 @@ def client_app(local: Local, solo_steps: int = 100) -> ClientApp:
     def params_of(message: Message, context: Context) -> Params:
         return _recall(local.model, context, sent(message))
 
-    def loss(message: Message, context: Context) -> float:
-        return float(local.score(params_of(message, context), _client(context)).loss)
+    def measure(*, on_test: bool) -> tuple[Loss, Loss]:
+        """Return the cost of a model that comes in, and what it must lie below."""
 
-    def requirement(message: Message, context: Context) -> float:  # noqa: ARG001
-        client = _client(context)
-        return float(local.score(local.solo(solo_steps, client), client).loss)
+        def cost(message: Message, context: Context) -> float:
+            score = local.score(params_of(message, context), client_of(context), on_test=on_test)
+            return float(criterion.cost(criterion.value(score.loss, score.metrics)))
 
-    app = ClientApp(mods=[appeal_mod(loss, requirement)])
+        def bound(_: Message, context: Context) -> float:
+            found = thresholds_of(client_of(context))
+            return float(criterion.bound(found.test if on_test else found.judging))
+
+        return cost, bound
+
+    app = ClientApp(mods=[appeal_mod(*measure(on_test=False), test=measure(on_test=True))])
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
-        client = _client(context)
+        client = client_of(context)
         (config,) = message.content.config_records.values()
         round_ = int(config["server-round"]) - 1  # type: ignore[arg-type]
         trained = local.train(params_of(message, context), round_, client)
@@ -174,8 +227,8 @@ def client_app(local: Local, solo_steps: int = 100) -> ClientApp:
 
     @app.evaluate()
     def evaluate(message: Message, context: Context) -> Message:
-        client = _client(context)
-        score = local.score(params_of(message, context), client, held_out=True)
+        client = client_of(context)
+        score = local.score(params_of(message, context), client, on_test=True)
         metrics = MetricRecord({
             "num-examples": int(local.federation.test_sizes[client]),
             "test-loss": float(score.loss),
@@ -187,6 +240,29 @@ def client_app(local: Local, solo_steps: int = 100) -> ClientApp:
         return Message(RecordDict({"metrics": metrics}), reply_to=message)
 
     return app
+
+
+def _refuse(local: Local, requirement: Any) -> None:
+    """Refuse what a client can't know."""
+    if not isinstance(requirement, Requirement):
+        raise InputError(
+            f"client_app(local, requirement={requirement!r:.60}): expected a requirement, such as "
+            f"maxfl.solo(steps=100)"
+        )
+    if requirement.rule is not None:
+        raise InputError(
+            "client_app: a node knows its own solo model alone, and the requirement's rule is of "
+            "all clients: take maxfl.solo, fixed, metric or per_client"
+        )
+    numbers = *requirement.numbers, *(requirement.training.local_lr or ())
+    if any(np.ndim(number) for number in numbers if number is not None):
+        raise InputError("client_app: the requirement has arrays, which are of a sweep: give one")
+    schedule = local.local_schedule
+    if schedule.kind is not ScheduleKind.CONSTANT and schedule.hparams.rounds is None:
+        raise InputError(
+            f"local_schedule = {schedule.kind}: a client does not know how many rounds the server "
+            f"plans; say over how many the rate falls, maxfl.schedules.{schedule.kind}(rounds=50)"
+        )
 
 
 def _recall(model: Model, context: Context, params: Params) -> Params:
@@ -205,11 +281,16 @@ def _record(params: Params) -> ArrayRecord:
     return ArrayRecord({name: Array(array) for name, array in to_named(params).items()})
 
 
-def _client(context: Context) -> int:
+def _client(context: Context, federation: Federation) -> int:
     number = context.node_config.get(keys.PARTITION)
     if not isinstance(number, int):
         raise InputError(
             f"this node's config has no {keys.PARTITION}: start it with --node-config "
             f"'{keys.PARTITION}=0', another number for each node"
+        )
+    if not 0 <= number < federation.clients:
+        raise InputError(
+            f"this node's {keys.PARTITION} is {number}, and the federation has "
+            f"{federation.clients} clients: expected 0 to {federation.clients - 1}"
         )
     return number

@@ -6,15 +6,21 @@ SATISFIED = "maxfl-satisfied"
 """Metric of a reply: 1 if the model that came in meets the client's requirement, else 0."""
 OLD_SATISFIED = "maxfl-appeal"
 """What clients of version 0.1 call that metric."""
-HELD_OUT = "maxfl-held-out"
-"""Metric of a reply: 1 if that was evaluated on held-out data."""
+NEAR = "maxfl-near"
+"""Metric of a reply, where the message has s_t: 1 if |F_k(w) − ρ_k| < s_t, else 0."""
+GAP = "maxfl-gap"
+"""Metric of a reply, where s_t is not known yet, which is in the first round: |F_k(w) − ρ_k|."""
+ON_TEST = "maxfl-on-test"
+"""Metric of a reply: 1 if the client said by its test data whether it is satisfied, else 0."""
 LOSS, REQUIREMENT = "maxfl-loss", "maxfl-requirement"
 TEST_LOSS, TEST_REQUIREMENT = "maxfl-test-loss", "maxfl-test-requirement"
 """Metrics of a reply, only where the operator collects losses."""
 PARTITION = "partition-id"
 """Key of a node's config and, where losses are collected, metric of a reply: which client it is."""
 TEMPERATURE = "maxfl-temperature"
-"""Config of a message: T."""
+"""Config of a message: T_t."""
+SCALE = "maxfl-scale"
+"""Config of a message, where T follows the gaps: s_t; 0 where it is not known yet."""
 MAY_DECLINE = "maxfl-may-decline"
 """Config of a message: whether a client that is not satisfied may stay away in this round."""
 COLLECT_LOSSES = "maxfl-collect-losses"
@@ -28,6 +34,7 @@ STATE = "maxfl"
 DECLINED = 1000
 """Error code of a client that stays away; Flower's codes are small."""
 METRICS = (
-    WEIGHT, SATISFIED, HELD_OUT, LOSS, REQUIREMENT, TEST_LOSS, TEST_REQUIREMENT, PARTITION,
+    WEIGHT, SATISFIED, NEAR, GAP, ON_TEST, LOSS, REQUIREMENT, TEST_LOSS, TEST_REQUIREMENT,
+    PARTITION,
 )  # fmt: skip
 """All metrics of a reply that are not of the client's app."""

@@ -1,11 +1,13 @@
 """Privacy for weighted sums: bounded contributions, noise on every sum, and what that guarantees.
 
-In a round a client adds (q Δ, q, a, d, 1) to the sums: Δ clipped to C, q ≤ ¼, and a and d, bits for
-"satisfied" and "declined", of which at most one is 1. In units of (C/4, ¼, 1, 1, 1) that is a
-vector no longer than 2, so Gaussian noise of 2z of these units makes the sums a Gaussian mechanism
-with noise multiplier z. Everything that is given away, counts and normalisation included, is
-computed from the noisy sums. Each node is drawn by itself with a fixed probability, and neither who
-was drawn nor how many is given away, so that Poisson subsampling amplifies it.
+In a round a client adds (q Δ, q, a, d, 1, n) to the sums: Δ clipped to C, q ≤ ¼, a and d, bits for
+"satisfied" and "declined", of which at most one is 1, and where the temperature follows the gaps n,
+a bit for "near its requirement"; but no gap, which could be of any size. In units of (C/4, ¼, 1, 1,
+1, 1) that is a vector no longer than S = √5, or S = 2 without n, so Gaussian noise of S·z of these
+units makes the sums a Gaussian mechanism with noise multiplier z. Everything that is given away,
+counts, normalisation, T_t and s_t included, is computed from the noisy sums. Each node is drawn by
+itself with a fixed probability, and neither who was drawn nor how many is given away, so that
+Poisson subsampling amplifies it.
 
 Two federations are neighbours if they differ in one client, which adds zeros in one of them
 (zero-out, Kairouz et al., ICML 2021): that a client belongs to the federation is no secret, all
@@ -18,11 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxfl.flower.replies import Arrays
-from maxfl.flower.sums import RoundSums
+from maxfl.flower.sums import SCALARS, RoundSums
 from maxfl.utils.errors import InputError, check_number
 
-SENSITIVITY = 2.0
-"""Longest vector that a client adds, in the units above."""
 MIN_SIGNAL = 2.0
 """Below this many standard deviations of its noise, Σ q_k says nothing: no step is taken."""
 MAX_MEANINGFUL_EPSILON = 100.0
@@ -73,6 +73,15 @@ def validate_privacy(privacy: Privacy) -> None:
         _accounting()
 
 
+def sensitivity(sums: RoundSums) -> float:
+    """Return S, the length of the longest vector that a client adds, in the units above.
+
+    Of a client that participates: 1 each for its update, its weight, that it is satisfied, that it
+    is there, and that it is near its requirement, if that is counted. One that declines adds less.
+    """
+    return math.sqrt(4 if sums.near is None else 5)
+
+
 def add_noise(
     privacy: Privacy, sums: RoundSums, levels: int, rng: np.random.Generator
 ) -> RoundSums:
@@ -80,8 +89,7 @@ def add_noise(
     if not privacy.private:
         return sums
     size = sum(array.size for array in sums.update.values())
-    sensitivity = SENSITIVITY + rounding_error(privacy, size, levels)
-    unit = privacy.noise_multiplier * sensitivity
+    unit = privacy.noise_multiplier * (sensitivity(sums) + rounding_error(privacy, size, levels))
     # In float64, whatever the model's type: rounding to it before would add to the sensitivity.
     update: Arrays = {
         name: array.astype(np.float64) + rng.normal(0.0, unit * privacy.clip / 4, array.shape)
@@ -93,12 +101,14 @@ def add_noise(
         satisfied=sums.satisfied + rng.normal(0.0, unit),
         declined=sums.declined + rng.normal(0.0, unit),
         responded=sums.responded + rng.normal(0.0, unit),
+        near=None if sums.near is None else sums.near + rng.normal(0.0, unit),
+        gaps=None,  # they have no bound that noise could hide
     )
 
 
 def is_lost_in_noise(privacy: Privacy, sums: RoundSums) -> bool:
     """Return whether Σ q_k is no larger than noise: dividing by it would be a random step."""
-    noise_std = privacy.noise_multiplier * SENSITIVITY / 4
+    noise_std = privacy.noise_multiplier * sensitivity(sums) / 4
     return privacy.private and sums.weight < MIN_SIGNAL * noise_std
 
 
@@ -145,7 +155,7 @@ def rounding_error(privacy: Privacy, size: int, levels: int) -> float:
     if not privacy.secure:
         return 0.0
     step = 2 * 4 * privacy.span / levels
-    return step * math.sqrt(size / privacy.clip**2 + 4)
+    return step * math.sqrt(size / privacy.clip**2 + SCALARS)
 
 
 def _accounting() -> Any:

@@ -3,12 +3,13 @@
 A reply is checked by itself and rejected alone: one broken client must not end a round.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from io import BytesIO
 from typing import Any, NamedTuple
 
 import numpy as np
-from flwr.app import ArrayRecord, Message, MetricRecord
+from flwr.app import Array, ArrayRecord, Message, MetricRecord
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
@@ -18,8 +19,20 @@ Arrays = dict[str, NDArray[np.floating]]
 """A model, or an update of one, by the names of its arrays."""
 MAX_WEIGHT = 0.25
 """s(1 − s) is never larger."""
+MAX_GAP = 100.0
+"""G: under secure aggregation a larger gap counts as this, since numbers there have bounds."""
 MAX_EXAMPLES = 1e12
 """More samples than any client has."""
+
+
+def to_record(model: Arrays) -> ArrayRecord:
+    """Return a model as Flower sends it."""
+    return ArrayRecord({name: Array(array) for name, array in model.items()})
+
+
+def to_arrays(record: ArrayRecord) -> Arrays:
+    """Return a model that Flower sends."""
+    return {name: array.numpy() for name, array in record.items()}
 
 
 class AcceptedReply(NamedTuple):
@@ -30,6 +43,8 @@ class AcceptedReply(NamedTuple):
         update: Δ_k = w − w_k, by name.
         weight: q_k.
         satisfied: Whether the model that went out met the client's requirement.
+        near: Whether its loss was within s_t of the requirement, where that is asked.
+        gap: How far its loss was from the requirement, where that is asked; else 0.
         examples: Samples that it trained on, as it says; 0 if it does not.
     """
 
@@ -37,6 +52,8 @@ class AcceptedReply(NamedTuple):
     update: Arrays
     weight: float
     satisfied: bool
+    near: bool
+    gap: float
     examples: float
 
 
@@ -63,11 +80,15 @@ class ReplyLimits(NamedTuple):
         max_update_norm: Largest norm of its update.
         examples_key: Metric that holds the number of its samples.
         needs_examples: Whether that number is needed, since it is the weight.
+        needs_near: Whether it must say if its loss is near the requirement.
+        needs_gap: Whether it must say how far it is.
     """
 
     max_update_norm: float
     examples_key: str
     needs_examples: bool
+    needs_near: bool
+    needs_gap: bool = False
 
 
 def sort_replies(
@@ -113,9 +134,11 @@ def _check_reply(
         )
     examples: Any = metrics[limits.examples_key] if _has_examples(metrics, limits) else 0
     weight: Any = metrics[keys.WEIGHT]
+    gap: Any = metrics[keys.GAP] if limits.needs_gap else 0
     return AcceptedReply(
-        reply.metadata.src_node_id, update, weight, bool(metrics[keys.SATISFIED]), float(examples)
-    )
+        reply.metadata.src_node_id, update, weight, bool(metrics[keys.SATISFIED]),
+        bool(metrics.get(keys.NEAR, 0)), float(gap), float(examples),
+    )  # fmt: skip
 
 
 def _wrong_metrics(metrics: MetricRecord, limits: ReplyLimits) -> str:
@@ -127,9 +150,27 @@ def _wrong_metrics(metrics: MetricRecord, limits: ReplyLimits) -> str:
         return "its client runs maxfl 0.1: install the server's version there"
     if satisfied not in (0, 1):
         return f"{keys.SATISFIED} is {satisfied!r}; expected 0 or 1"
+    if problem := _wrong_solver_metrics(metrics, limits):
+        return problem
     if limits.needs_examples and not _has_examples(metrics, limits):
         examples = metrics.get(limits.examples_key)
         return f"{limits.examples_key} is {examples!r}; expected a number above 0"
+    return ""
+
+
+def _wrong_solver_metrics(metrics: MetricRecord, limits: ReplyLimits) -> str:
+    """Return what is wrong with what the temperature follows, "" if nothing is."""
+    needed = {keys.NEAR: limits.needs_near, keys.GAP: limits.needs_gap}
+    if missing := [name for name, is_needed in needed.items() if is_needed and name not in metrics]:
+        return (
+            f"no {missing[0]}, which the temperature follows: its client runs an older maxfl; "
+            f"install the server's version there"
+        )
+    near, gap = metrics.get(keys.NEAR), metrics.get(keys.GAP)
+    if limits.needs_near and near not in (0, 1):
+        return f"{keys.NEAR} is {near!r}; expected 0 or 1"
+    if limits.needs_gap and not (isinstance(gap, int | float) and 0 <= gap < math.inf):
+        return f"{keys.GAP} is {gap!r}; expected a number from 0 up"
     return ""
 
 

@@ -13,7 +13,7 @@ from maxfl.core.metrics import MetricInfo
 from maxfl.core.requirement import Solo, Thresholds
 from maxfl.engine.history import History
 from maxfl.engine.state import CohortRecord, Evaluation
-from maxfl.flower.round_log import Round
+from maxfl.flower.round_log import Round, Solver
 from maxfl.runs.summary import number
 
 
@@ -66,6 +66,9 @@ def metric_series(rounds: Sequence[Round], metric: MetricInfo) -> dict[str, Metr
     series["willing"] = MetricSeries(before, willing)
     for name in counts[0]._fields if counts else ():
         series[name] = MetricSeries(numbers, [float(getattr(count, name)) for count in counts])
+    if any(entry.solver.follows_gaps for entry in rounds):
+        for name in Solver._fields:
+            series[name] = MetricSeries(numbers, [getattr(entry.solver, name) for entry in rounds])
     return series
 
 
@@ -90,7 +93,7 @@ def summary_entry(rounds: Sequence[Round], title: str, metric: MetricInfo) -> di
         for name, series in metric_series(rounds, metric).items()
     }
     unknown = {"test": None, "judging": None, "literal": None}
-    reading = "test" if _is_held_out(rounds) else "judging"
+    reading = "test" if _is_on_test(rounds) else "judging"
     return {
         "values": {},
         "data": title,
@@ -127,10 +130,10 @@ def _total_counts(rounds: Sequence[Round]) -> dict[str, int]:
     }
 
 
-def _is_held_out(rounds: Sequence[Round]) -> bool:
-    """Return whether clients used held-out data in every round that they evaluated."""
+def _is_on_test(rounds: Sequence[Round]) -> bool:
+    """Return whether clients used test data in every round that they evaluated."""
     evaluations = [entry.evaluation for entry in rounds if entry.evaluation is not None]
-    return bool(evaluations) and all(evaluation.held_out for evaluation in evaluations)
+    return bool(evaluations) and all(evaluation.on_test for evaluation in evaluations)
 
 
 def _stalled_from(rounds: Sequence[Round]) -> int | None:
@@ -154,10 +157,10 @@ def _notes(rounds: Sequence[Round]) -> list[str]:
     """Return what a reader must know of the figures."""
     notes = ["GM-Appeal is what the clients said of the model"]
     if not any(entry.evaluation for entry in rounds):
-        notes[0] += " when they were sampled to train it, by their training data; nobody has "
+        notes[0] += " when they were sampled to train it, by their judging data; nobody has "
         notes[0] += "evaluated the model of the last round"
-    elif not _is_held_out(rounds):
-        notes[0] += ", by their training data: none reported held-out data"
+    elif not _is_on_test(rounds):
+        notes[0] += ", by their judging data: not all have test data beside them"
     if any(entry.client_evaluations for entry in rounds):
         notes.append("a client that did not answer counts with what it said last")
     return notes
@@ -166,14 +169,20 @@ def _notes(rounds: Sequence[Round]) -> list[str]:
 def build_history(
     rounds: Sequence[Round], temperature: float, may_decline: bool, metric: MetricInfo
 ) -> tuple[History, Clients] | None:
-    """Return a history client by client, as a simulation's; None without collected losses."""
+    """Return a history client by client, as a simulation's; None without collected losses.
+
+    ``temperature`` is the one after all rounds: weights are those of the round to come.
+    """
     evaluated = [entry for entry in rounds if entry.client_evaluations]
     if not evaluated:
         return None
+    to_come = [*(entry.solver.temperature for entry in rounds[1:]), temperature]
+    temperatures = np.array([t for entry, t in zip(rounds, to_come, strict=True)
+                             if entry.client_evaluations], np.float32)[:, None]  # fmt: skip
     clients = _clients(rounds)
     scores, count = _scores(evaluated, clients), len(clients.names)
     satisfied = np.asarray(appeal.satisfied(scores.loss, scores.requirement), bool)
-    weight = np.asarray(appeal.weight(scores.loss, scores.requirement, temperature))
+    weight = np.asarray(appeal.weight(scores.loss, scores.requirement, temperatures))
     unknown = np.full((1, count), np.nan, np.float32)
     history = History(
         rounds=np.array([entry.number for entry in evaluated]),
@@ -215,9 +224,9 @@ def _scores(evaluated: Sequence[Round], clients: Clients) -> _Scores:
             scores.loss[e:, k] = client.loss
             scores.requirement[e:, k] = client.requirement
             scores.metric[e:, k] = client.metric
-            scores.test_loss[e:, k] = client.test_loss if client.held_out else client.loss
+            scores.test_loss[e:, k] = client.test_loss if client.on_test else client.loss
             scores.test_requirement[e:, k] = (
-                client.test_requirement if client.held_out else client.requirement
+                client.test_requirement if client.on_test else client.requirement
             )
     return scores
 

@@ -44,19 +44,19 @@ class ClientEvaluation(NamedTuple):
         node: Its node.
         client_id: Number of the client in its node's config ("partition-id"), else -1.
         satisfied: Whether its requirement is met.
-        held_out: Whether that is about held-out data.
+        on_test: Whether it says so by its test data; else by its judging data.
         metric: The one that is collected, as its app measures it.
         examples: Samples that it measured on.
-        loss: F_k(w).
+        loss: F_k(w), on its judging data.
         requirement: ρ_k.
-        test_loss: f_k(w), on held-out data.
+        test_loss: f_k(w), on its test data.
         test_requirement: What ``test_loss`` must stay below.
     """
 
     node: int
     client_id: int
     satisfied: bool
-    held_out: bool
+    on_test: bool
     metric: float
     examples: float
     loss: float
@@ -71,13 +71,13 @@ class RoundEvaluation(NamedTuple):
     Attributes:
         responded: Clients whose evaluation counts.
         satisfied: Those whose requirement is met.
-        held_out: Whether most used held-out data.
+        on_test: Whether most said so by their test data.
         metric: Mean over the clients that measured it; NaN if none did.
     """
 
     responded: int
     satisfied: int
-    held_out: bool
+    on_test: bool
     metric: float
 
     @property
@@ -86,11 +86,41 @@ class RoundEvaluation(NamedTuple):
         return self.satisfied / self.responded if self.responded else math.nan
 
 
+class Solver(NamedTuple):
+    """What clients are told of the solver in a round.
+
+    Attributes:
+        temperature: T_t; ∞, at which all weigh the same, where s_t is not known yet.
+        scale: s_t, where T follows the clients' gaps, 0 where it is not known yet; NaN where T is
+            fixed.
+    """
+
+    temperature: float
+    scale: float = math.nan
+
+    @property
+    def follows_gaps(self) -> bool:
+        """Whether T follows the clients' gaps."""
+        return not math.isnan(self.scale)
+
+    @property
+    def asks_gaps(self) -> bool:
+        """Whether clients are asked for their gaps, of which s begins as the mean."""
+        return self.scale == 0
+
+    def words(self) -> str:
+        """Return T_t and s_t for people."""
+        if self.asks_gaps:
+            return "all weigh the same, until gaps are known"
+        return f"T {self.temperature:.3g}, s {self.scale:.3g}"
+
+
 class Round(NamedTuple):
     """One round.
 
     Attributes:
         number: From 1.
+        solver: T_t and s_t.
         counts: How clients answered; of the model before the round.
         evaluation: What they say of the model after it, if they evaluated it.
         events: Clients that did not participate, and why.
@@ -101,6 +131,7 @@ class Round(NamedTuple):
     """
 
     number: int
+    solver: Solver
     counts: Counts
     evaluation: RoundEvaluation | None
     events: list[Event]
@@ -121,6 +152,8 @@ def format_round(entry: Round, metric: MetricInfo = ACCURACY) -> list[str]:
         appeal = f"GM-Appeal before it {counts.gm_appeal:.2f} of {counts.responded} clients"
     else:
         appeal = "nobody was heard"
+    if entry.solver.follows_gaps:
+        appeal += f"; {entry.solver.words()}"
     answers = [f"{counts.participated} of {counts.sampled} participated"]
     answers += [f"{n} {kind}" for kind, n in counts._asdict().items()
                 if n and kind in ("declined", "failed", "rejected")]  # fmt: skip
@@ -140,6 +173,7 @@ def from_plain(content: list[Any]) -> Round:
     saved = Round(*content)
     evaluation = saved.evaluation
     return saved._replace(
+        solver=_solver(*saved.solver),
         counts=Counts(*saved.counts),
         evaluation=None if evaluation is None else RoundEvaluation(*map(_nan, evaluation)),
         events=[Event(*event) for event in saved.events],
@@ -148,6 +182,10 @@ def from_plain(content: list[Any]) -> Round:
             ClientEvaluation(*map(_nan, client)) for client in saved.client_evaluations
         ],
     )
+
+
+def _solver(temperature: float | None, scale: float | None) -> Solver:
+    return Solver(math.inf if temperature is None else temperature, _nan(scale))
 
 
 def _without_nan(value: Any) -> Any:

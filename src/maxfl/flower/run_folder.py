@@ -1,7 +1,7 @@
 """A federation's folder: a checkpoint after every round, and results as a simulation leaves them.
 
 experiment.json          what is being run; written first, so that a folder is known by it
-checkpoint.safetensors   while it goes on: the model after the last round
+checkpoint.safetensors   while it goes on: the model after the last round, and the solver's state
 checkpoint.jsonl         while it goes on: what happened, a line for every round
 begun.json               while it goes on: how many rounds were begun
 rounds.log               a line for every round, and for everybody who did not participate
@@ -16,13 +16,15 @@ model-card.md            what the model is, and for whom it does not work; made 
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from flwr.app import ArrayRecord, MetricRecord
+from flwr.serverapp.strategy import Result
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as dump_tensors
 
@@ -37,6 +39,7 @@ from maxfl.flower.results import (
     summary_entry,
 )
 from maxfl.flower.round_log import Round, format_round, from_plain, to_plain
+from maxfl.flower.solver import SolverState, state_from_plain, state_to_plain
 from maxfl.runs.folder import RunFolder
 from maxfl.runs.progress import trail_names
 from maxfl.runs.tables import ClientSizes, clients_table, history_table, rounds_table, to_parquet
@@ -44,15 +47,18 @@ from maxfl.utils.errors import InputError
 from maxfl.utils.files import open_unlinked, read_json, write_json, write_whole
 from maxfl.utils.paths import METRICS, MODEL, ROUND_LOG, TABLES
 
+EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
+"""What a user may give Flower to evaluate a model at the server: of a round and the model."""
 CHECKPOINT, CHECKPOINT_ROUNDS = "checkpoint.safetensors", "checkpoint.jsonl"
 BEGUN = "begun.json"
 
 
 class TrainingState(NamedTuple):
-    """A model, and the rounds that led to it."""
+    """A model, the rounds that led to it, and what the solver keeps beside it."""
 
     model: Arrays
     rounds: list[Round]
+    solver: SolverState
 
 
 class RunInfo(NamedTuple):
@@ -61,14 +67,12 @@ class RunInfo(NamedTuple):
     Attributes:
         rounds: Of the whole run.
         title: What the data are, for reports.
-        temperature: T.
         may_decline: Whether clients may stay away at all.
         metric: The one that is collected.
     """
 
     rounds: int
     title: str
-    temperature: float
     may_decline: bool
     metric: MetricInfo = ACCURACY
 
@@ -133,7 +137,7 @@ class FederationFolder:
         for entry in rounds:
             self._note_metrics(entry)
         self.progress.report("resumed", checkpoint.rounds, self._info.rounds)
-        return TrainingState(checkpoint.model, rounds)
+        return TrainingState(checkpoint.model, rounds, checkpoint.solver)
 
     def begin_round(self) -> None:
         """Note that a round begins: privacy is spent by it, whatever becomes of it."""
@@ -149,10 +153,13 @@ class FederationFolder:
         self._note_metrics(entry)
         self.progress.report("rounds", len(state.rounds), self._info.rounds)
 
-    def finish(self, state: TrainingState, extra: dict[str, Any]) -> None:
-        """Write the results; ``extra`` goes into the entry of the summary."""
+    def finish(self, state: TrainingState, temperature: float, extra: dict[str, Any]) -> None:
+        """Write the results; ``temperature`` is that after all rounds.
+
+        ``extra`` goes into the entry of the summary.
+        """
         rounds, info = state.rounds, self._info
-        by_client = build_history(rounds, info.temperature, info.may_decline, info.metric)
+        by_client = build_history(rounds, temperature, info.may_decline, info.metric)
         contents = {} if by_client is None else _client_tables(*by_client)
         contents[METRICS] = to_parquet(metrics_table(rounds, info.metric))
         contents[MODEL] = self._to_tensors(state)
@@ -183,7 +190,8 @@ class FederationFolder:
     def _to_tensors(self, state: TrainingState) -> bytes:
         """Return a safetensors file; it sorts arrays, so the order of their names is in it too."""
         metadata = {
-            "names": list(state.model), "rounds": len(state.rounds), "seconds": self._seconds
+            "names": list(state.model), "rounds": len(state.rounds), "seconds": self._seconds,
+            "solver": state_to_plain(state.solver),
         }  # fmt: skip
         arrays = {name: np.ascontiguousarray(array) for name, array in state.model.items()}
         return dump_tensors(arrays, {key: json.dumps(value) for key, value in metadata.items()})
@@ -202,11 +210,12 @@ def _client_tables(history: History, clients: Clients) -> dict[str, bytes]:
 
 
 class _SavedModel(NamedTuple):
-    """The model in a file, the number of rounds that led to it, and the seconds they took."""
+    """The model in a file, the rounds and seconds that led to it, and the solver's state."""
 
     model: Arrays
     rounds: int
     seconds: float
+    solver: SolverState
 
 
 def _read_model(path: Path) -> _SavedModel:
@@ -214,9 +223,10 @@ def _read_model(path: Path) -> _SavedModel:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata()
             model = {key: file.get_tensor(key) for key in json.loads(metadata["names"])}
-            return _SavedModel(
-                model, json.loads(metadata["rounds"]), json.loads(metadata["seconds"])
+            rounds, seconds, solver = (
+                json.loads(metadata[name]) for name in ("rounds", "seconds", "solver")
             )
+            return _SavedModel(model, rounds, seconds, state_from_plain(solver))
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"{path} can't be read ({error}): it is damaged or of another version. Remove it to "
@@ -233,3 +243,19 @@ def _append(path: Path, lines: list[str]) -> None:
 
 def _to_bytes(lines: list[str]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
+
+
+def shift_rounds(evaluate_fn: EvaluateFn | None, before: int) -> EvaluateFn | None:
+    """Count the rounds that a function is called with from the very first."""
+    if evaluate_fn is None:
+        return None
+    return lambda server_round, arrays: evaluate_fn(server_round + before, arrays)
+
+
+def renumber_rounds(result: Result, before: int) -> Result:
+    """Count the rounds of a result from the very first, not from where a run was taken up."""
+    for name in ("train_metrics_clientapp", "evaluate_metrics_clientapp",
+                 "evaluate_metrics_serverapp"):  # fmt: skip
+        by_round = getattr(result, name)
+        setattr(result, name, {number + before: value for number, value in by_round.items()})
+    return result

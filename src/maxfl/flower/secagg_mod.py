@@ -2,8 +2,9 @@
 
 Flower's SecAgg+ (Bell et al., CCS 2020) adds up vectors whose terms are masked. Its mod would leave
 metrics, and so q_k, in the clear; here a client's term is the vector (q_k Δ_k, q_k, a_k/4, d_k/4,
-1/4), and the reply has nothing beside it. A client that stays away sends zeros and d_k = 1: the
-server learns how many did, not who.
+1/4, n_k/4, g_k/4G), and the reply has nothing beside it; the bits are "satisfied", "declined",
+"here" and "near its requirement", and g_k is the client's gap, up to G, where s_t is not known yet.
+A client that stays away sends zeros and d_k = 1: the server learns how many did, not who.
 """
 
 import json
@@ -29,7 +30,7 @@ from flwr.compat.common.recorddict_compat import fitres_to_recorddict, recorddic
 from numpy.typing import NDArray
 
 from maxfl.flower import keys
-from maxfl.flower.replies import MAX_WEIGHT
+from maxfl.flower.replies import MAX_GAP, MAX_WEIGHT
 from maxfl.utils.errors import InputError
 
 NamedArrays = dict[str, NDArray[Any]]
@@ -68,7 +69,7 @@ def _reply_with_term(message: Message, context: Context, app: ClientAppCallable)
         trained = {name: arrays[name].numpy() for name in names}
         term = _participant_term(model, trained, metrics, float(request.config[keys.CLIP]))
     elif reply.error.code == keys.DECLINED:
-        term = [np.zeros(array.shape) for array in model.values()] + [_scalars(0.0, 0, 1)]
+        term = [np.zeros(array.shape) for array in model.values()] + [_scalars(0.0, declined=1)]
     else:
         raise InputError(f"the client's app failed: {reply.error.reason}")
     result = FitRes(Status(Code.OK, ""), ndarrays_to_parameters(term), num_examples=1, metrics={})
@@ -78,13 +79,15 @@ def _reply_with_term(message: Message, context: Context, app: ClientAppCallable)
 def _participant_term(
     before: NamedArrays, after: NamedArrays, metrics: MetricRecord, clip: float
 ) -> list[NDArray[np.float64]]:
-    """Return q_k Δ_k, with Δ_k clipped to C, and (q_k, a_k/4, 0, 1/4).
+    """Return q_k Δ_k, with Δ_k clipped to C, and (q_k, a_k/4, 0, 1/4, n_k/4, g_k/4G).
 
     Nobody could see a bad term among the masks, and it would spoil everybody's sum: so a client
     refuses to send one.
     """
     weight: Any = metrics[keys.WEIGHT]
     satisfied: Any = metrics[keys.SATISFIED]
+    near: Any = metrics.get(keys.NEAR, 0)  # nobody is asked where T is fixed
+    gap: Any = metrics.get(keys.GAP, 0.0)
     if not 0 <= weight <= MAX_WEIGHT:
         raise InputError(f"this client's weight is {weight}: its loss or requirement is no number")
     for name, array in before.items():
@@ -97,9 +100,17 @@ def _participant_term(
     if not math.isfinite(norm):
         raise InputError("this client's trained model has values that are not finite")
     factor = weight * min(1.0, clip / norm if norm else 1.0)
-    return [factor * u for u in update] + [_scalars(weight, int(satisfied), 0)]
+    return [factor * u for u in update] + [
+        _scalars(weight, satisfied=int(satisfied), near=int(near), gap=gap)
+    ]
 
 
-def _scalars(weight: float, satisfied: int, declined: int) -> NDArray[np.float64]:
-    """Return what a client adds to the sums beside its update; bits are ¼, as large as weights."""
-    return np.array([weight, satisfied / 4, declined / 4, 1 / 4])
+def _scalars(
+    weight: float, *, satisfied: int = 0, declined: int = 0, near: int = 0, gap: float = 0.0
+) -> NDArray[np.float64]:
+    """Return what a client adds to the sums beside its update; all of it is at most ¼, as weights.
+
+    In the order of ``RoundSums``.
+    """
+    share = min(gap, MAX_GAP) / MAX_GAP
+    return np.array([weight, satisfied / 4, declined / 4, 1 / 4, near / 4, share / 4])

@@ -27,17 +27,15 @@ from flwr.serverapp import Grid
 
 from maxfl.flower import keys
 from maxfl.flower.privacy import LEVELS, Privacy
-from maxfl.flower.replies import Arrays, read_array
+from maxfl.flower.replies import MAX_GAP, Arrays, read_array
 from maxfl.flower.round_log import Event
-from maxfl.flower.sums import RoundSums
+from maxfl.flower.sums import SCALARS, RoundSums
 
 SHARE_THRESHOLD = 0.7
 """Share of a round's clients that must stay until its end for the sums to be read.
 
 Above two thirds, or a server could tell two parts of them different things of who dropped out.
 """
-SCALARS = len(RoundSums._fields) - 1
-"""Numbers that a client adds beside its update, in one vector: weight and three bits."""
 STAGE_LISTS = {
     Stage.SHARE_KEYS: ((Key.DESTINATION_LIST, int), (Key.CIPHERTEXT_LIST, bytes)),
     Stage.UNMASK: ((Key.NODE_ID_LIST, int), (Key.SHARE_LIST, bytes)),
@@ -156,9 +154,11 @@ class _LegacyStrategy:
             return None
         *arrays, scalars = (np.asarray(array) * self._clients for array in self._average)
         weight, *quarters = scalars
-        satisfied, declined, responded = (4 * quarter for quarter in quarters)
         update = dict(zip(self.model, arrays, strict=True))
-        return RoundSums(update, float(weight), satisfied, declined, responded)
+        satisfied, declined, responded, near, share = (4 * quarter for quarter in quarters)
+        return RoundSums(
+            update, float(weight), satisfied, declined, responded, near, MAX_GAP * max(share, 0.0)
+        )
 
 
 class _Workflow(SecAggPlusWorkflow):
@@ -235,7 +235,7 @@ class CheckedGrid:
         for data, shape in zip(vectors, self._shapes, strict=True):
             array = read_array(data, shape, np.dtype(np.int64))
             if isinstance(array, str):
-                return f"a masked vector {array}"
+                return f"a masked vector {array}; are its model and its maxfl the server's?"
         try:
             recorddict_to_fitres(reply.content, keep_input=True)
         except Exception as error:  # whatever a forged reply may raise

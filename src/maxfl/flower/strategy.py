@@ -1,18 +1,17 @@
 """The server's part: a Flower strategy that takes MaxFL's weighted step.
 
 A subclass of Flower's FedAvg, whose sampling, evaluation and loop stay. The step is that of the
-simulation: the same direction, the same aggregators.
+simulation: the same direction, the same temperatures, schedules and aggregators.
 """
 
 import math
 from collections.abc import Callable, Iterable, Sequence
 from logging import INFO, WARNING
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from flwr.app import (
-    Array,
     ArrayRecord,
     ConfigRecord,
     Message,
@@ -25,10 +24,13 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, Result
 from flwr.serverapp.strategy.strategy_utils import sample_nodes
 
-from maxfl.core.aggregators import AggregationRule, Aggregator, krum_limit, mean
+from maxfl.core.aggregators import Aggregator
 from maxfl.core.metrics import ACCURACY, MetricInfo
+from maxfl.core.schedules import Schedule
 from maxfl.flower import keys
+from maxfl.flower.aggregation import Sampled, absences, add_up, step_along, why_no_step
 from maxfl.flower.config import (
+    AUTO,
     StrategyConfig,
     check_state_arrays,
     describe,
@@ -37,31 +39,33 @@ from maxfl.flower.config import (
 )
 from maxfl.flower.evaluation import (
     MetricNames,
+    app_metrics,
     read_evaluations,
     summarise_round,
-    with_common_metrics,
 )
-from maxfl.flower.privacy import Privacy, add_noise, guarantee, is_lost_in_noise, poisson_sample
-from maxfl.flower.replies import Arrays, ReplyLimits, SortedReplies, sort_replies
+from maxfl.flower.privacy import Privacy, guarantee, poisson_sample
+from maxfl.flower.replies import (
+    Arrays,
+    ReplyLimits,
+    SortedReplies,
+    sort_replies,
+    to_arrays,
+    to_record,
+)
 from maxfl.flower.round_log import ClientEvaluation, Event, Participant, Round, format_round
 from maxfl.flower.run_folder import (
+    EvaluateFn,
     FederationFolder,
     RunInfo,
     TrainingState,
     open_federation_folder,
+    renumber_rounds,
+    shift_rounds,
 )
 from maxfl.flower.secagg_server import SecAggGrid
-from maxfl.flower.sums import (
-    Counts,
-    RoundSums,
-    count_replies,
-    estimate_counts,
-    sum_updates,
-    take_step,
-)
+from maxfl.flower.solver import follow_gaps, init_solver, server_rate, solver_of_round
+from maxfl.flower.sums import Counts
 from maxfl.utils.errors import InputError, check_number
-
-EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
 
 
 class MaxFL(FedAvg):
@@ -71,23 +75,31 @@ class MaxFL(FedAvg):
 
     Attributes:
         rounds: What happened in each round.
+        num_rounds: How many are planned, over which η_g shrinks; ``start`` sets it.
         rng: Draws nodes and noise, where results are differentially private. Not from a seed:
             whoever knew it could take the noise away.
 
     Args:
-        temperature: T of the weight.
-        epsilon: ε below the fraction.
+        temperature: T of the weight: a number (the paper's is 1), or "auto", by which it follows
+            the clients' gaps as in ``maxfl.maxfl_auto``, so that it needs no tuning.
+        scale: s_0, from which on "auto" tracks the gaps, in units of the loss; by default the mean
+            gap of the first round's clients, who then tell it. Noise needs it, and where clients
+            may lie it keeps them from setting the temperature.
+        epsilon: ε below the fraction; by default 0.1 with "auto", and 0.001 with a number.
         server_lr: η_g.
+        server_schedule: η_g over the rounds, one of ``maxfl.schedules``; by default
+            ``exponential(end=0.18)`` with "auto", and constant otherwise.
         decline_after: Rounds after which clients that are not satisfied may stay away; None: never.
         min_participants: If fewer clients participated, nobody may decline in the next round.
         min_replies: With fewer good replies, the model stays as it was.
         max_update_norm: Longer updates are rejected.
         aggregator: Clipping and robust aggregation, one of ``maxfl.aggregators``.
-        observe_only: Train as FedAvg does, and only report appeal: to look before one switches.
+        observe_only: Train as FedAvg does, at a constant η_g unless a schedule is given, and only
+            report appeal: to look before one switches.
         collect_losses: Ask clients for their losses and requirements too, for a report client by
             client.
         privacy: Noise, secure aggregation or both.
-        metric: What clients measure of the model on held-out data, for the report.
+        metric: What clients measure of the model on their test data, for the report.
         metric_key: What the clients' apps call it; by default by its name.
         state_arrays: Patterns for names of arrays that no gradient trains, such as "*.running_*" of
             PyTorch: they are averaged, whatever η_g is. By default "state.*", of
@@ -100,9 +112,11 @@ class MaxFL(FedAvg):
     def __init__(
         self,
         *,
-        temperature: float = 1.0,
-        epsilon: float = 1e-3,
+        temperature: float | Literal["auto"] = AUTO,
+        scale: float | None = None,
+        epsilon: float | None = None,
         server_lr: float = 1.0,
+        server_schedule: Schedule | None = None,
         decline_after: int | None = None,
         min_participants: int = 0,
         min_replies: int = 1,
@@ -125,8 +139,10 @@ class MaxFL(FedAvg):
             check_number(name, getattr(self, name), least=0, most=1)
         self._config = StrategyConfig(
             temperature=temperature,
+            scale=scale,
             epsilon=epsilon,
             server_lr=server_lr,
+            server_schedule=server_schedule,
             decline_after=decline_after,
             min_participants=min_participants,
             min_replies=min_replies,
@@ -141,21 +157,26 @@ class MaxFL(FedAvg):
         validate(self._config, self.fraction_evaluate)
         # What is clipped need not be rejected; and who is, noise could not hide.
         max_norm = max_update_norm if privacy is None else math.inf
-        self._limits = ReplyLimits(max_norm, self.weighted_by_key, needs_examples=observe_only)
+        self._limits = ReplyLimits(
+            max_norm, self.weighted_by_key, observe_only, self._config.follows_gaps
+        )
         self._metric_names = MetricNames(metric_key or metric.name, self.weighted_by_key)
         self._folder_path, self._resume = None if folder is None else Path(folder), resume
         self._title = title
         self._folder: FederationFolder | None = None
         self._secagg: SecAggGrid | None = None
         self._rounds_before = 0  # those of the run that this one takes up
+        self._solver = init_solver(self._config)
         # Of the round at work:
         self._model: Arrays = {}
+        self._rate = server_lr
         self._sampled: list[int] = []
         self._expected_sampled = 0
         self._evaluation_nodes: list[int] = []
         self._current: Round | None = None
         self.rng = np.random.default_rng()
         self.rounds: list[Round] = []
+        self.num_rounds: int | None = None
 
     @property
     def counts(self) -> dict[int, Counts]:
@@ -180,15 +201,16 @@ class MaxFL(FedAvg):
                 f"decline_after = {decline_after}, but there are only {num_rounds} rounds: nobody "
                 f"could ever decline. Lower it, or leave it out"
             )
+        self.num_rounds = num_rounds
         training_grid = self.training_grid(grid)
 
         def run(arrays: ArrayRecord) -> Result:
             before = self._rounds_before
             result = super(MaxFL, self).start(
                 training_grid, arrays, num_rounds - before, timeout, train_config,
-                evaluate_config, _shift_rounds(evaluate_fn, before),
+                evaluate_config, shift_rounds(evaluate_fn, before),
             )  # fmt: skip
-            return _renumber_rounds(result, before)
+            return renumber_rounds(result, before)
 
         if self._folder_path is None:
             return run(initial_arrays)
@@ -206,22 +228,23 @@ class MaxFL(FedAvg):
         self, path: Path, run: Callable[[ArrayRecord], Result], start: ArrayRecord, rounds: int
     ) -> Result:
         config = self._config
-        info = RunInfo(rounds, self._title, config.temperature, config.may_decline, config.metric)
+        info = RunInfo(rounds, self._title, config.may_decline, config.metric)
         settings = describe(config, rounds, self.fraction_train, self.weighted_by_key)
         with open_federation_folder(path, settings, info, resume=self._resume) as folder:
             if folder.final_model is not None:
                 log(INFO, "the run in %s is finished: nothing is left to do", path)
-                return Result(arrays=_to_record(folder.final_model))
+                return Result(arrays=to_record(folder.final_model))
             if folder.saved is not None:
-                self._model, self.rounds = folder.saved
+                self._model, self.rounds, self._solver = folder.saved
                 self._rounds_before = len(self.rounds)
-                start = _to_record(self._model)
+                start = to_record(self._model)
                 log(INFO, "resuming after round %d of %d, from %s", len(self.rounds), rounds, path)
             self._folder = folder
             result = run(start)
-            result.arrays = _to_record(self._model)
-            state = TrainingState(self._model, self.rounds)
-            folder.finish(state, {"privacy": self.privacy_guarantee()})
+            result.arrays = to_record(self._model)
+            state = TrainingState(self._model, self.rounds, self._solver)
+            temperature = solver_of_round(config, self._solver).temperature
+            folder.finish(state, temperature, {"privacy": self.privacy_guarantee()})
         log(INFO, "results: %s; look at them with: maxfl report %s", path, path)
         return result
 
@@ -239,9 +262,13 @@ class MaxFL(FedAvg):
         number = self._rounds_before + server_round
         if self._folder is not None:
             self._folder.begin_round()
-        self._model = _to_arrays(arrays)
+        self._model = to_arrays(arrays)
         check_state_arrays(self._config, self._model)
-        config[keys.TEMPERATURE] = float(self._config.temperature)
+        self._rate = server_rate(self._config, number, self.num_rounds)
+        solver = solver_of_round(self._config, self._solver)
+        config[keys.TEMPERATURE] = solver.temperature
+        if solver.follows_gaps:
+            config[keys.SCALE] = solver.scale
         config[keys.MAY_DECLINE] = self._may_decline(number)
         config[keys.COLLECT_LOSSES] = self._config.collect_losses
         sample = self._sample_privately if self._config.private else super().configure_train
@@ -279,102 +306,28 @@ class MaxFL(FedAvg):
         """Take the step along what the good replies say; without enough of them, none."""
         # In one order, so that sums have the same bits whoever answers first.
         messages = sorted(replies, key=lambda reply: reply.metadata.src_node_id)
-        sorted_replies = sort_replies(messages, self._model, self._limits)
-        counts, sums = self._sum(sorted_replies, len(messages))
-        events = self._events(sorted_replies, messages)
+        solver = solver_of_round(self._config, self._solver)
+        limits = self._limits._replace(needs_gap=solver.asks_gaps)
+        sorted_replies = sort_replies(messages, self._model, limits)
+        answered = {message.metadata.src_node_id for message in messages}
+        sampled = Sampled(self._sampled, self._expected_sampled, answered, solver)
+        secure = None if self._secagg is None else self._secagg.result
+        total = add_up(self._config, self._model, sampled, sorted_replies, secure, self.rng)
+        counts, events = total.counts, absences(sampled, sorted_replies, secure)
+        _log_events(events)
         self._begin_entry(self._rounds_before + server_round, counts, events, sorted_replies)
-        app_metrics = self._app_metrics(sorted_replies, messages)
-        metrics = MetricRecord({**app_metrics, **counts._asdict(), "gm-appeal": counts.gm_appeal})
-        model = None
-        if sums is not None:
-            model = take_step(self._config.algorithm, self._config.rate_of, self._model, sums)
-        if problem := self._no_step(counts, sums, model, sorted_replies):
+        of_apps: dict[str, Any] = {}
+        if self._config.privacy is None:
+            nodes = {reply.node for reply in sorted_replies.accepted if reply.examples > 0}
+            of_apps = app_metrics(messages, nodes, self.train_metrics_aggr_fn, self.weighted_by_key)
+        metrics = MetricRecord({**of_apps, **counts._asdict(), "gm-appeal": counts.gm_appeal})
+        model = step_along(self._config, self._rate, self._model, total)
+        if problem := why_no_step(self._config, total, model, sorted_replies):
             log(WARNING, "%s: the model stays as it was", problem)
             self._current = self._current and self._current._replace(no_step=problem)
             return None, metrics
-        return None if model is None else _to_record(model), metrics
-
-    def _sum(self, replies: SortedReplies, answered: int) -> tuple[Counts, RoundSums | None]:
-        """Count and add up replies, as privately as the config says."""
-        privacy, secagg = self._config.privacy, self._secagg
-        if secagg is None:
-            counts, sums = self._plain_sum(replies, answered)
-        else:
-            counts, sums = self._secure_sum(secagg)
-        if privacy is None or not privacy.private:
-            return counts, sums
-        if sums is None:  # how many there were is not to be known
-            return Counts(self._expected_sampled), None
-        levels = 0 if secagg is None else secagg.result.levels
-        sums = add_noise(privacy, sums, levels, self.rng)
-        return estimate_counts(self._expected_sampled, sums)._replace(failed=0), sums
-
-    def _plain_sum(self, replies: SortedReplies, answered: int) -> tuple[Counts, RoundSums | None]:
-        """Count and add up the replies that the server sees."""
-        privacy, by_examples = self._config.privacy, self._config.observe_only
-        aggregator = self._config.aggregator if privacy is None else mean(clip_norm=privacy.clip)
-        counts = count_replies(len(self._sampled), replies, answered)
-        return counts, sum_updates(
-            replies.accepted, counts, self._model, aggregator, by_examples=by_examples
-        )
-
-    def _secure_sum(self, secagg: SecAggGrid) -> tuple[Counts, RoundSums | None]:
-        """Return the sums that secure aggregation gave, and the counts that they imply."""
-        sampled, sums = len(self._sampled), secagg.result.sums
-        if sums is None:
-            return Counts(sampled, failed=sampled), None
-        return estimate_counts(sampled, sums), sums
-
-    def _app_metrics(self, replies: SortedReplies, messages: list[Message]) -> dict[str, Any]:
-        """Return what the clients' apps say of their training, averaged as FedAvg would."""
-        nodes = {reply.node for reply in replies.accepted if reply.examples > 0}
-        if not nodes or self._config.privacy is not None:
-            return {}
-        good = [message for message in messages if message.metadata.src_node_id in nodes]
-        contents = [message.content for message in with_common_metrics(good)]
-        metrics = self.train_metrics_aggr_fn(contents, self.weighted_by_key)
-        return {name: value for name, value in metrics.items() if name not in keys.METRICS}
-
-    def _no_step(
-        self, counts: Counts, sums: RoundSums | None, model: Arrays | None, replies: SortedReplies
-    ) -> str:
-        """Return why there is no step to take, "" if there is."""
-        privacy, min_replies = self._config.privacy, self._config.min_replies
-        if sums is None or model is None:
-            return "too few clients stayed for secure sums"
-        if privacy is not None and is_lost_in_noise(privacy, sums):
-            return "the round's weight is lost in noise"
-        if counts.participated < min_replies:
-            return f"{counts.participated} good replies, fewer than {min_replies}"
-        if sums.weight <= 0:
-            return self._no_weight(sum(reply.weight > 0 for reply in replies.accepted))
-        finite = all(np.isfinite(array).all() for array in model.values())
-        return "" if finite else "the step along the replies is not finite"
-
-    def _no_weight(self, num_weighted: int) -> str:
-        """Return why good replies have no weight together, though so many of them have one."""
-        aggregator = self._config.aggregator
-        if aggregator.rule is AggregationRule.KRUM and num_weighted:
-            limit = krum_limit(aggregator.hparams)
-            return f"{num_weighted} replies with a weight, and Krum needs more than {limit}"
-        return "no reply has a weight"
-
-    def _events(self, replies: SortedReplies, messages: list[Message]) -> list[Event]:
-        """Log which clients did not participate, and return that as far as it may be known."""
-        events = [
-            Event.of(reply.node, kind, reply.reason)
-            for kind in ("declined", "failed", "rejected")
-            for reply in getattr(replies, kind)
-        ]
-        if self._secagg is None:
-            answered = {message.metadata.src_node_id for message in messages}
-            events += [Event.of(node, "failed", "no answer in time")
-                       for node in self._sampled if node not in answered]  # fmt: skip
-        else:
-            events += self._secagg.result.dropouts
-        _log_events(events)
-        # Who was drawn is what hides everybody; the log is for the operator alone.
-        return [] if self._config.private else events
+        self._solver = follow_gaps(self._config, self._solver, total)
+        return None if model is None else to_record(model), metrics
 
     def _begin_entry(
         self, number: int, counts: Counts, events: list[Event], replies: SortedReplies
@@ -386,9 +339,11 @@ class MaxFL(FedAvg):
         collects = self._config.collect_losses
         self._current = Round(
             number,
+            solver_of_round(self._config, self._solver),
             counts,
             evaluation=None,
-            events=events,
+            # Who was drawn is what hides everybody; the log is for the operator alone.
+            events=[] if self._config.private else events,
             sampled=self._sampled if collects else [],
             participants=participants if collects else [],
             client_evaluations=[],
@@ -398,7 +353,7 @@ class MaxFL(FedAvg):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Send the new model to be evaluated."""
-        self._model = _to_arrays(arrays)
+        self._model = to_arrays(arrays)
         config[keys.COLLECT_LOSSES] = self._config.collect_losses
         number = self._rounds_before + server_round
         messages = list(super().configure_evaluate(number, arrays, config, grid))
@@ -430,33 +385,9 @@ class MaxFL(FedAvg):
         self.rounds.append(entry)
         log(INFO, format_round(entry, self._config.metric)[0])
         if self._folder is not None:
-            self._folder.save(TrainingState(self._model, self.rounds))
+            self._folder.save(TrainingState(self._model, self.rounds, self._solver))
 
 
 def _log_events(events: list[Event]) -> None:
     for event in events:
         log(INFO, "\t> node %d %s: %s", event.node, event.kind, event.reason)
-
-
-def _to_record(model: Arrays) -> ArrayRecord:
-    return ArrayRecord({name: Array(array) for name, array in model.items()})
-
-
-def _to_arrays(record: ArrayRecord) -> Arrays:
-    return {name: array.numpy() for name, array in record.items()}
-
-
-def _shift_rounds(evaluate_fn: EvaluateFn | None, before: int) -> EvaluateFn | None:
-    """Count the rounds that a function is called with from the very first."""
-    if evaluate_fn is None:
-        return None
-    return lambda server_round, arrays: evaluate_fn(server_round + before, arrays)
-
-
-def _renumber_rounds(result: Result, before: int) -> Result:
-    """Count the rounds of a result from the very first, not from where a run was taken up."""
-    for name in ("train_metrics_clientapp", "evaluate_metrics_clientapp",
-                 "evaluate_metrics_serverapp"):  # fmt: skip
-        by_round = getattr(result, name)
-        setattr(result, name, {number + before: value for number, value in by_round.items()})
-    return result

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxfl.core.aggregators import AggregationRule, Aggregator, aggregate, clip_update
-from maxfl.core.algorithm import Algorithm, Cohort, Server, WeightedSum
+from maxfl.core.algorithm import WeightedSum, average
 from maxfl.flower.replies import AcceptedReply, Arrays, SortedReplies
 
 
@@ -53,6 +53,10 @@ class RoundSums(NamedTuple):
         satisfied: Clients whose requirement the model met.
         declined: Clients that stayed away because it did not.
         responded: Clients that are in these sums.
+        near: Participants whose loss was within s_t of their requirement; None where T is fixed,
+            so that nobody is asked.
+        gaps: Σ |F_k(w) − ρ_k| of the participants; None where nobody is asked, since T is fixed or
+            s_t is known.
     """
 
     update: Arrays
@@ -60,6 +64,12 @@ class RoundSums(NamedTuple):
     satisfied: float
     declined: float
     responded: float
+    near: float | None = None
+    gaps: float | None = None
+
+
+SCALARS = len(RoundSums._fields) - 1
+"""Numbers that a client adds to the sums beside its update: its weight, four bits and its gap."""
 
 
 def count_replies(sampled: int, replies: SortedReplies, answered: int) -> Counts:
@@ -82,6 +92,16 @@ def estimate_counts(sampled: int, sums: RoundSums) -> Counts:
     return Counts(
         sampled, responded - declined, satisfied, declined, failed=sampled - responded, rejected=0
     )
+
+
+def estimate_near(near: float, participated: int) -> int:
+    """Estimate how many participants were near their requirement, from a sum that may be noisy.
+
+    It may come out below 0 or above all: cutting noise off at 0, near which the share is, would
+    make it larger on average and s ever smaller. The bounds, a share of −1 and one of 2, keep one
+    bad draw from throwing s far off.
+    """
+    return round(min(max(near, -participated), 2 * participated))
 
 
 def sum_updates(
@@ -121,20 +141,15 @@ def _weighted_sum(
 
 
 def take_step(
-    algorithm: Algorithm, rate_of: Callable[[str], float], model: Arrays, sums: RoundSums
+    epsilon: float, rate_of: Callable[[str], float], model: Arrays, sums: RoundSums
 ) -> Arrays:
     """Compute w − η_g · Σ q_k Δ_k / (Σ q_k + ε), as the simulation does; it may not be finite.
 
     ``rate_of`` gives η_g of an array by its name.
     """
-    server, total = Server(model, ()), WeightedSum(sums.update, jnp.float32(sums.weight))
-    direction, _ = algorithm.server_update(algorithm.hparams, server, total, _NO_COHORT)
+    direction = average(WeightedSum(sums.update, jnp.float32(sums.weight)), epsilon)
     with np.errstate(over="ignore", invalid="ignore"):
         return {
             name: np.asarray(w - rate_of(name) * np.asarray(direction[name]), w.dtype)
             for name, w in model.items()
         }
-
-
-_NO_COHORT = Cohort((), (), (), (), ())  # type: ignore[arg-type]
-"""The servers of MaxFL and FedAvg look at sums alone."""

@@ -6,6 +6,7 @@ from typing import Any
 METHODS = {
     "fedavg": "FedAvg",
     "maxfl": "MaxFL",
+    "maxfl-auto": "MaxFL auto",
     "maxfl-annealed": "MaxFL, annealed",
     "maxfl-relu": "MaxFL, ReLU",
     "maxfl-log": "MaxFL, log",

@@ -5,5 +5,5 @@ from parity import setting
 
 app = client_app(
     Local(setting.federation(), setting.MODEL, setting.TRAINING, setting.SEED),
-    solo_steps=setting.SOLO_STEPS,
+    setting.REQUIREMENT,
 )

@@ -14,8 +14,8 @@ def main(grid, context):
     """Train."""
     strategy = MaxFL(
         folder=context.run_config["results"],
-        temperature=setting.TEMPERATURE,
         server_lr=setting.TRAINING.server_lr,
+        server_schedule=setting.SCHEDULE,
         decline_after=setting.DECLINE_AFTER,
         fraction_evaluate=0.0,
         min_available_nodes=setting.CLIENTS,

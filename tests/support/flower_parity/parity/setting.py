@@ -4,7 +4,9 @@ import numpy as np
 
 import maxfl
 
-CLIENTS, SOLO_STEPS, SEED, TEMPERATURE, DECLINE_AFTER = 3, 5, 3, 0.5, 3
+CLIENTS, SEED, DECLINE_AFTER = 3, 3, 3
+REQUIREMENT = maxfl.solo(steps=5)
+SCHEDULE = maxfl.schedules.exponential(end=0.18)
 TRAINING = maxfl.Training(
     rounds=5, cohort=CLIENTS, local_steps=3, batch_size=4, server_lr=0.5, local_lr=0.2
 )

@@ -28,7 +28,7 @@ def measure(part: str) -> tuple:
             lambda _, node: task.loss(trained(task.init(), node, 10), data_of(node)[part]))
 
 
-app = ClientApp(mods=[appeal_mod(*measure("train"), held_out=measure("test"))])
+app = ClientApp(mods=[appeal_mod(*measure("judging"), test=measure("test"))])
 
 
 @app.train()
@@ -44,7 +44,7 @@ def train(message: Message, context: Context) -> Message:
 
 @app.evaluate()
 def evaluate(message: Message, context: Context) -> Message:
-    """Measure the model on held-out data."""
+    """Measure the model on test data, by which nobody trains or judges."""
     data = data_of(context)["test"]
     accuracy = task.accuracy(model_of(message), data)
     metrics = MetricRecord({"num-examples": len(data.y), "accuracy": accuracy})

@@ -1,6 +1,6 @@
 """The model and the data: replace them by yours.
 
-Softmax regression in NumPy; 40 Fashion-MNIST images a client, which come with maxfl.
+Softmax regression in NumPy; 200 Fashion-MNIST images a client, which come with maxfl.
 """
 
 import numpy as np
@@ -10,7 +10,11 @@ from maxfl.flower.example_data import Share, fashion_mnist_share
 
 Model = dict[str, NDArray[np.float32]]
 Split = dict[str, Share]
-"""A client's data by "train" and "test": images as rows of pixels .x, labels .y."""
+"""A client's data by "train", "judging" and "test": images as rows of pixels .x, labels .y.
+
+It trains on the first part and judges models by the second: on images that it has trained on, its
+solo model may know every label by heart, and no other could win. The third is for reports alone.
+"""
 
 
 def load(client: int, clients: int) -> Split:

@@ -1,0 +1,148 @@
+"""A round's replies added up, as privately as the operator chose; the step, or why there is none.
+
+Sums come from the replies themselves or from secure aggregation; noise, where there is any, is
+added before anybody looks at them.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from maxfl.core.aggregators import AggregationRule, krum_limit, mean
+from maxfl.flower.config import StrategyConfig
+from maxfl.flower.privacy import add_noise, is_lost_in_noise
+from maxfl.flower.replies import Arrays, SortedReplies
+from maxfl.flower.round_log import Event, Solver
+from maxfl.flower.secagg_server import SecAggResult
+from maxfl.flower.sums import (
+    Counts,
+    RoundSums,
+    count_replies,
+    estimate_counts,
+    sum_updates,
+    take_step,
+)
+
+
+class Sampled(NamedTuple):
+    """The nodes of a round.
+
+    Attributes:
+        nodes: That the model was sent to.
+        expected: How many are drawn on average, where who was drawn is not to be known.
+        answered: Those whose reply came in time.
+        solver: What they were told, and so asked.
+    """
+
+    nodes: list[int]
+    expected: int
+    answered: set[int]
+    solver: Solver
+
+
+class RoundTotal(NamedTuple):
+    """What a round adds up to; no sums if too few clients stayed for secure ones."""
+
+    counts: Counts
+    sums: RoundSums | None
+
+
+def add_up(
+    config: StrategyConfig,
+    model: Arrays,
+    sampled: Sampled,
+    replies: SortedReplies,
+    secure: SecAggResult | None,
+    rng: np.random.Generator,
+) -> RoundTotal:
+    """Count and add up replies, or take secure aggregation's sums; noise comes from ``rng``."""
+    if secure is None:
+        total = _add_up_plainly(config, model, sampled, replies)
+    else:
+        total = _take_secure_sums(sampled, secure)
+    privacy = config.privacy
+    if privacy is None or not privacy.private:
+        return total
+    if total.sums is None:  # how many there were is not to be known
+        return RoundTotal(Counts(sampled.expected), None)
+    noisy = add_noise(privacy, total.sums, 0 if secure is None else secure.levels, rng)
+    return RoundTotal(estimate_counts(sampled.expected, noisy)._replace(failed=0), noisy)
+
+
+def _add_up_plainly(
+    config: StrategyConfig, model: Arrays, sampled: Sampled, replies: SortedReplies
+) -> RoundTotal:
+    """Count and add up the replies that the server sees."""
+    privacy = config.privacy
+    aggregator = config.aggregator if privacy is None else mean(clip_norm=privacy.clip)
+    counts = count_replies(len(sampled.nodes), replies, len(sampled.answered))
+    sums = sum_updates(replies.accepted, counts, model, aggregator, by_examples=config.observe_only)
+    near = sum(reply.near for reply in replies.accepted)
+    gaps = sum(reply.gap for reply in replies.accepted)
+    return RoundTotal(counts, _as_asked(sampled.solver, sums._replace(near=near, gaps=gaps)))
+
+
+def _take_secure_sums(sampled: Sampled, secure: SecAggResult) -> RoundTotal:
+    """Return the sums that secure aggregation gave, and the counts that they imply."""
+    sums, number = secure.sums, len(sampled.nodes)
+    if sums is None:
+        return RoundTotal(Counts(number, failed=number), None)
+    return RoundTotal(estimate_counts(number, sums), _as_asked(sampled.solver, sums))
+
+
+def _as_asked(solver: Solver, sums: RoundSums) -> RoundSums:
+    """Return the sums without those that nobody was asked for: there is nothing to hide in them."""
+    near = sums.near if solver.follows_gaps else None
+    return sums._replace(near=near, gaps=sums.gaps if solver.asks_gaps else None)
+
+
+def step_along(
+    config: StrategyConfig, rate: float, model: Arrays, total: RoundTotal
+) -> Arrays | None:
+    """Return the model after a step at the rate η_g, if there are sums to step along."""
+    if total.sums is None:
+        return None
+
+    def rate_of(name: str) -> float:
+        return 1.0 if config.is_state(name) else rate
+
+    return take_step(config.step_epsilon, rate_of, model, total.sums)
+
+
+def why_no_step(
+    config: StrategyConfig, total: RoundTotal, model: Arrays | None, replies: SortedReplies
+) -> str:
+    """Return why the model stays as it was, "" if it steps; ``model`` is the one after the step."""
+    counts, sums = total
+    if sums is None or model is None:
+        return "too few clients stayed for secure sums"
+    if config.privacy is not None and is_lost_in_noise(config.privacy, sums):
+        return "the round's weight is lost in noise"
+    if counts.participated < config.min_replies:
+        return f"{counts.participated} good replies, fewer than {config.min_replies}"
+    if sums.weight <= 0:
+        return _why_no_weight(config, sum(reply.weight > 0 for reply in replies.accepted))
+    finite = all(np.isfinite(array).all() for array in model.values())
+    return "" if finite else "the step along the replies is not finite"
+
+
+def _why_no_weight(config: StrategyConfig, num_weighted: int) -> str:
+    """Return why good replies have no weight together, though so many of them have one."""
+    aggregator = config.aggregator
+    if aggregator.rule is AggregationRule.KRUM and num_weighted:
+        limit = krum_limit(aggregator.hparams)
+        return f"{num_weighted} replies with a weight, and Krum needs more than {limit}"
+    return "no reply has a weight"
+
+
+def absences(sampled: Sampled, replies: SortedReplies, secure: SecAggResult | None) -> list[Event]:
+    """Return which clients did not participate, and why."""
+    events = [
+        Event.of(reply.node, kind, reply.reason)
+        for kind in ("declined", "failed", "rejected")
+        for reply in getattr(replies, kind)
+    ]
+    if secure is not None:
+        return events + secure.dropouts
+    silent = [node for node in sampled.nodes if node not in sampled.answered]
+    return events + [Event.of(node, "failed", "no answer in time") for node in silent]
