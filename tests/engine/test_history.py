@@ -19,7 +19,7 @@ def test_three_readings_of_appeal(history):
     evaluation, thresholds = history.evaluation, history.thresholds
     pairs = {
         "test": (evaluation.test_loss, thresholds.test),
-        "training": (evaluation.judging_loss, thresholds.judging),
+        "judging": (evaluation.judging_loss, thresholds.judging),
         "literal": (evaluation.test_loss, thresholds.judging),
     }
     assert pairs.keys() == READINGS.keys()
@@ -32,13 +32,13 @@ def test_three_readings_of_appeal(history):
 
 def test_preferred_metric(history):
     unseen = slice(SMALL.seen, None)
-    satisfied = history.satisfied("training")[0, -1, unseen]
+    satisfied = history.satisfied("judging")[0, -1, unseen]
     expected = oracle.preferred_accuracy(
         history.evaluation.test_metrics[0][0, -1, unseen],
         history.solo.test_metric[0, unseen],
         satisfied,
     )
-    ours = history.preferred_metric("unseen", "training")[0, -1]
+    ours = history.preferred_metric("unseen", "judging")[0, -1]
     assert ours == pytest.approx(expected, abs=1e-6)
 
 
@@ -60,7 +60,10 @@ def test_a_group_without_clients_has_no_mean(history):
 
 def test_words_that_mean_nothing_are_refused(history):
     for ask, words in (
-        (lambda: history.gm_appeal("seen", "foo"), "reading = 'foo': expected one of held-out, tr"),
+        (
+            lambda: history.gm_appeal("seen", "foo"),
+            "reading = 'foo': expected one of test, judging",
+        ),
         (lambda: history.test_metric("foo"), "clients = 'foo': expected one of seen, unseen, all"),
         (
             lambda: history.test_metric("seen", "mine"),

@@ -8,7 +8,7 @@ import pytest
 import maxfl
 from maxfl.core.prng import Purpose, batch_key, key
 from maxfl.engine.minibatches import draw_rows
-from support.small import simulation
+from support.small import PAPER, simulation
 
 BATCH, STEPS, ROUNDS, BETAS, ENDS = 4, 3, 3, (0.9, 0.5), (0.1, 0.4)
 
@@ -50,7 +50,7 @@ def test_a_sweep_over_momentum_and_schedules_agrees_with_numpy():
         federation, model, maxfl.fedavg(), training, seed=3,
         local_optimizer=maxfl.local_optimizers.momentum(BETAS, weight_decay=0.1),
         local_schedule=maxfl.schedules.linear(ENDS), server_schedule=maxfl.schedules.linear(ENDS),
-        requirement=maxfl.fixed(1.0, steps=1), devices=jax.devices()[:1],
+        requirement=maxfl.fixed(1.0, steps=1, **PAPER), devices=jax.devices()[:1],
     )  # fmt: skip
     expected = [by_numpy(beta, end) for beta, end in zip(BETAS, ENDS, strict=True)]
     np.testing.assert_allclose(history.params, expected, rtol=1e-4, atol=1e-5)

@@ -21,7 +21,7 @@ REQUIRED, TEMPERATURE, EPSILON, START, ROUNDS = 0.45, 0.2, 0.02, 2, 6
 ALGORITHM = maxfl.maxfl(temperature=TEMPERATURE, epsilon=EPSILON)
 OPTIONS = {
     "participation": maxfl.opt_out(START),
-    "requirement": maxfl.metric("accuracy", REQUIRED, steps=5),
+    "requirement": maxfl.metric("accuracy", REQUIRED, steps=5, **small.PAPER),
 }
 
 
@@ -63,11 +63,11 @@ def test_the_metric_decides_gm_appeal():
     assert run.satisfied()[0, -1].tolist() == met
     assert run.gm_appeal("all")[0, -1] == pytest.approx(np.mean(met))
     trained_on = [a >= REQUIRED for a in accuracies(w)]
-    assert run.satisfied("training")[0, -1].tolist() == trained_on
+    assert run.satisfied("judging")[0, -1].tolist() == trained_on
 
 
 def test_the_same_numbers_in_another_sweep_need_no_other_program():
-    other = OPTIONS | {"requirement": maxfl.metric("accuracy", 0.3, steps=5)}
+    other = OPTIONS | {"requirement": maxfl.metric("accuracy", 0.3, steps=5, **small.PAPER)}
     run = trained(ALGORITHM, TRAINING._replace(rounds=ROUNDS), **other)
     np.testing.assert_allclose(run.thresholds.judging, np.float32(0.3))
     assert run.gm_appeal("all")[0, 0] >= history().gm_appeal("all")[0, 0]

@@ -9,6 +9,7 @@ from maxfl.core.prng import Purpose, batch_key, key
 from maxfl.engine.minibatches import draw_rows
 from support import batch_norm
 from support.federations import CLASSES, FEATURES
+from support.small import PAPER
 
 SIZES, BATCH, STEPS, RATE, SERVER_LR = (6, 9, 5), 4, 3, 0.3, 0.5
 
@@ -33,7 +34,11 @@ def run(clients, model, rounds=2, **options):
         rounds=rounds, cohort=3, local_steps=STEPS, batch_size=BATCH, local_lr=RATE,
         server_lr=SERVER_LR, evaluate_every=1, checkpoint_every=4,
     )  # fmt: skip
-    options = {"requirement": maxfl.fixed(1.0, steps=1), "devices": jax.devices()[:1], **options}
+    options = {
+        "requirement": maxfl.fixed(1.0, steps=1, **PAPER),
+        "devices": jax.devices()[:1],
+        **options,
+    }
     return maxfl.simulate(federation, model, maxfl.fedavg(), training, seed=3, **options)
 
 

@@ -72,7 +72,7 @@ def test_the_prediction_counts_clients_that_train_alone():
     session = few.session
     assert session.solo_spec.layout.parallel_clients == SMALL.clients
     slots = np.arange(SMALL.clients, dtype=np.int32)
-    arguments = session.solo_spec, data_of(session), session.solo_hparams, slots
+    arguments = session.solo_spec, data_of(session), session.solo_ways[0], slots
     used = train_solo.lower(*arguments).compile().memory_analysis()
     assert few.resources.device_bytes >= used.temp_size_in_bytes > 0
     assert few.resources.largest_layout is session.solo_spec.layout

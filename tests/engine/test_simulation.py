@@ -96,7 +96,7 @@ def test_a_client_without_a_requirement_harms_nobody():
     prepared = odd.prepare()
     requirement = prepared.thresholds.judging.copy()
     requirement[:, 2] = np.inf - np.inf
-    prepared = prepared._replace(thresholds=prepared.thresholds._replace(train=requirement))
+    prepared = prepared._replace(thresholds=prepared.thresholds._replace(judging=requirement))
     states, blocks = zip(*odd.blocks(prepared, odd.start()), strict=True)
     cohorts = odd.history(prepared, blocks, states[-1]).cohorts
     assert (cohorts.client_id == 2).any()

@@ -13,9 +13,9 @@ def test_sweeps_expand_to_every_combination():
     assert len(grid.configs) == 6
     assert grid.values[1] == {"seed": 0, "training.local_lr": 0.2}
     assert grid.configs[5].training.local_lr == 0.3
-    tables = [{"algorithm": {"name": ["fedavg"]}}, {"algorithm": {"temperature": [1.0, 0.1]}}]
+    tables = [{"algorithm": {"name": ["fedavg"]}}, {"algorithm": {"gain": [0.2, 0.1]}}]
     assert [c.algorithm.name for c in expand({"sweep": tables}, "s").configs] == [
-        "fedavg", "maxfl", "maxfl",
+        "fedavg", "maxfl-auto", "maxfl-auto",
     ]  # fmt: skip
     for bad, words in (
         ({}, "nothing to sweep over"),

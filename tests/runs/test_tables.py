@@ -5,7 +5,7 @@ import pytest
 
 import maxfl
 from maxfl.core.metrics import MetricInfo
-from maxfl.runs.tables import Labels, clients_table, history_table, metrics_table
+from maxfl.runs.tables import ClientSizes, Labels, clients_table, history_table, metrics_table
 from support.made_runs import REGRESSION, make_history
 from support.small import PAIR, sweep, train
 
@@ -61,8 +61,8 @@ def test_every_metric_has_a_column():
     history = make_history(4, 2, metrics=REGRESSION)
     columns = history_table(history, [0]).column_names
     assert columns[5:9] == ["judging_loss", "test_loss", "test_mae", "test_rmse"]
-    sizes = np.array(list("abcd")), np.ones(4, int), np.ones(4, int)
-    columns = clients_table(history, *sizes, [0]).column_names
+    sizes = ClientSizes(np.array(list("abcd")), *(np.ones(4, int) for _ in range(3)))
+    columns = clients_table(history, sizes, [0]).column_names
     assert columns[-3:] == ["solo_test_loss", "solo_test_mae", "solo_test_rmse"]
     metrics = set(metrics_table(history, Labels().of(1), [0])["metric"].to_pylist())
     assert {"test_mae", "test_rmse", "preferred_mae", "solo_mae"} < metrics

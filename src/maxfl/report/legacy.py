@@ -96,7 +96,7 @@ def _rename_readings(value: Any) -> Any:
     """Rename readings in figures of a group of clients, one within the other."""
     if not isinstance(value, Mapping):
         return value
-    if READINGS.keys() <= value.keys():
+    if "held-out" in value:
         return {READINGS.get(reading, reading): figure for reading, figure in value.items()}
     return {key: _rename_readings(inner) for key, inner in value.items()}
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from maxfl.core.metrics import ACCURACY, MetricInfo
-from maxfl.report.legacy import how_to_finish, rename_settings
+from maxfl.report.legacy import how_to_finish, rename_figures, rename_settings
 from maxfl.report.measures import first_metric
 from maxfl.report.names import label_of
 from maxfl.runs.progress import PROGRESS, ProgressState, read_progress
@@ -200,6 +200,7 @@ def _label(values: dict[str, Any]) -> str:
 
 
 def _final(entry: dict[str, Any]) -> dict[str, float | None]:
+    entry = rename_figures(entry)
     seen, metric = entry["seen"], f"test_{first_metric(entry).name}"
     return {
         "gm_appeal": seen["gm_appeal"]["test"],

@@ -12,7 +12,7 @@ from maxfl.core.requirement import Solo, Thresholds
 from maxfl.engine.diagnosis.departure import Departure, departure
 from maxfl.engine.history import History
 from maxfl.engine.state import CohortRecord, Evaluation
-from support.small import simulate
+from support.small import PAPER, simulate
 
 LOSS, ACCURACY = Criterion(), Criterion(0, higher_is_better=True)
 
@@ -89,7 +89,9 @@ def test_nothing_is_said_while_clients_stay():
 def test_a_run_says_it_and_the_remedy_keeps_half():
     def train(loss):
         return simulate(
-            maxfl.fedavg(), participation=maxfl.opt_out(2), requirement=maxfl.fixed(loss, steps=5)
+            maxfl.fedavg(),
+            participation=maxfl.opt_out(2),
+            requirement=maxfl.fixed(loss, steps=5, **PAPER),
         )
 
     with pytest.warns(maxfl.TrainingWarning, match="no client was willing") as said:
@@ -100,4 +102,4 @@ def test_a_run_says_it_and_the_remedy_keeps_half():
         warnings.simplefilter("error", maxfl.TrainingWarning)
         history = train(loss)
     at_start = int(np.searchsorted(history.rounds, 2))
-    assert history.satisfied("training")[0, at_start, history.is_seen].mean() >= 0.5
+    assert history.satisfied("judging")[0, at_start, history.is_seen].mean() >= 0.5

@@ -34,7 +34,7 @@ def test_another_method_starts_with_its_own_numbers():
         "algorithm": {"name": "fedavg", "by_size": 1.0}
     }
     assert override_all(raw, {"algorithm.name": "maxfl"}) == raw
-    given = {"algorithm": {"temperature": 0.3, "by_size": 1.0, "typo": 2}}
+    given = {"algorithm": {"gain": 0.3, "by_size": 1.0, "typo": 2}}
     assert override_all(given, {"algorithm.name": "fedavg"}) == {
         "algorithm": {"name": "fedavg", "by_size": 1.0, "typo": 2}
     }

@@ -38,7 +38,7 @@ def test_mistakes_are_named(settings, words):
 
 def test_each_kind_is_built():
     metric = built(kind="metric", metric="accuracy", value=0.8, steps=7)
-    assert (metric.kind, metric.metric, metric.steps) == ("metric", "accuracy", 7)
+    assert (metric.kind, metric.metric, metric.training.steps) == ("metric", "accuracy", (7,))
     np.testing.assert_allclose(metric.value, [0.8])
     assert built(metric="accuracy").kind == "solo"
     assert built(metric="accuracy").metric == "accuracy"
@@ -58,7 +58,7 @@ def test_a_file_and_the_rest(tmp_path, settings, kind, complete):
     path.write_text("client,value\n3,0.5\n")
     found = built(kind="file", file=str(path), steps=9, **settings)
     assert found.clients.names == ("3",)
-    assert (found.kind, found.has_rest, found.steps) == (kind, complete, 9)
+    assert (found.kind, found.has_rest, found.training.steps) == (kind, complete, (9,))
 
 
 def test_a_multiple_that_nobody_takes_is_said():

@@ -62,7 +62,8 @@ TABLE = {"file": "t.csv", "label_column": "y"}
             {"algorithm": {"name": "maxfl", "mu": 1}},
             "has no hyper-parameter `mu`; it has temperature",
         ),
-        ({"algorithm": {"temperature": "hot"}}, "`temperature` = 'hot' is not a number"),
+        ({"algorithm": {"gain": "hot"}}, "`gain` = 'hot' is not a number"),
+        ({"algorithm": {"temperature": 0.3}}, "maxfl, maxfl-annealed, .*have it"),
         ({"requirement": {"kind": "fixed"}}, "requirement: `loss` and kind"),
         ({"seed": -1}, "seed: .*greater than or equal to 0"),
     ],
@@ -88,7 +89,9 @@ def test_a_setting_with_another_name_is_refused_with_its_new_one(old):
 
 def test_the_defaults_are_the_engines():
     assert maxfl.Training(**dict(RunConfig().training)) == maxfl.Training()
-    assert RunConfig().requirement.steps == maxfl.solo().steps
+    section, requirement = RunConfig().requirement, maxfl.solo()
+    assert requirement.training == ((section.steps,), section.local_lr, (section.batch_size,))
+    assert requirement.judging == (section.judge, section.judge_fraction)
     server = RunConfig().server
     assert (server.beta1, server.beta2, server.eps) == maxfl.server_optimizers.adam().hparams
     experiment = maxfl.Simulation(SMALL, MODEL, maxfl.maxfl()).session.experiment

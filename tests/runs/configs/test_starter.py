@@ -3,6 +3,7 @@
 import itertools
 import tomllib
 
+import maxfl
 from maxfl.runs.configs.file import unused, validate
 from maxfl.runs.configs.run import RunConfig
 from maxfl.runs.configs.starter import starter_file
@@ -12,8 +13,7 @@ from maxfl.runs.grid import expand
 def test_the_file_is_the_default_run():
     config = validate(tomllib.loads(starter_file()), "starter")
     written = config.model_dump(mode="json")
-    hparams = {"temperature": 1.0, "epsilon": 0.001}
-    assert written["algorithm"] == {"name": "maxfl", **hparams}
+    assert written["algorithm"] == {"name": "maxfl-auto", **maxfl.maxfl_auto().hparams._asdict()}
     default = RunConfig().model_dump(mode="json")
     assert written | {"algorithm": default["algorithm"]} == default
     assert unused(config) == []

@@ -21,13 +21,20 @@ class AlgorithmConfig(BaseModel):
 
     @model_validator(mode="after")
     def _known(self) -> "AlgorithmConfig":
-        check_hparams(self.name, hparams_of(self.name), self.hparams)
+        known = hparams_of(self.name)
+        check_hparams(self.name, known, self.hparams, _methods_with)
         return self
 
     @property
     def hparams(self) -> dict[str, Any]:
         """The method's hyper-parameters that the file gives."""
         return dict(self.__pydantic_extra__ or {})
+
+
+def _methods_with(hparam: str) -> str:
+    """Say which methods have a hyper-parameter, if any do."""
+    names = [n for n, make in ALGORITHMS.items() if hparam in {p.name for p in parameters_of(make)}]
+    return f"; {', '.join(names)} {'have' if len(names) > 1 else 'has'} it" if names else ""
 
 
 def hparams_of(name: str) -> Parameters:

@@ -90,14 +90,22 @@ def shown_value(value: Any) -> str:
 
 
 def check_given(
-    name: str, known: Collection[Parameter], given: Mapping[str, Any], what: str
+    name: str,
+    known: Collection[Parameter],
+    given: Mapping[str, Any],
+    what: str,
+    elsewhere: Callable[[str], str] = lambda _: "",
 ) -> None:
-    """Refuse settings that a function does not have, and the lack of those that it needs."""
+    """Refuse settings that a function does not have, and the lack of those that it needs.
+
+    ``elsewhere`` says of a name who else has it.
+    """
     names = [parameter.name for parameter in known]
     for key in given:
         if key not in names:
             has = f"it has {', '.join(names)}" if names else "it has none"
-            raise InputError(f"{name} has no {what} `{key}`; {has}{did_you_mean(key, names)}")
+            others = elsewhere(key) or did_you_mean(key, names)
+            raise InputError(f"{name} has no {what} `{key}`; {has}{others}")
     for parameter in known:
         if parameter.default is REQUIRED and parameter.name not in given:
             raise InputError(
@@ -105,9 +113,14 @@ def check_given(
             )
 
 
-def check_hparams(name: str, known: Collection[Parameter], given: Mapping[str, Any]) -> None:
+def check_hparams(
+    name: str,
+    known: Collection[Parameter],
+    given: Mapping[str, Any],
+    elsewhere: Callable[[str], str] = lambda _: "",
+) -> None:
     """Refuse hyper-parameters that a method lacks, or that are no numbers."""
-    check_given(name, known, given, "hyper-parameter")
+    check_given(name, known, given, "hyper-parameter", elsewhere)
     for key, value in given.items():
         if not _is_number(value):
             raise InputError(f"`{key}` = {value!r} is not a number")
