@@ -14,6 +14,7 @@ import pytest
 from maxfl import algorithms
 from maxfl.cli.terminal import spread
 from maxfl.core.checks.model import check_model
+from maxfl.core.federation_files import open_federation
 from maxfl.runs import tables
 from maxfl.runs.build import build, build_federation, group
 from maxfl.runs.configs.file import validate
@@ -94,11 +95,11 @@ def test_the_requirements_of_the_page_are_as_it_says():
     everybody, each, strict, rule = (
         names[name].thresholds for name in ("everybody", "each", "strict", "rule")
     )
-    np.testing.assert_allclose(everybody.train, np.float32(0.7))
-    np.testing.assert_allclose(each.train[0, :3], np.float32([0.8, 0.7, 0.6]))
-    assert each.train[0, 3] == names["each"].solo.judging_metric[0, 3]
+    np.testing.assert_allclose(everybody.judging, np.float32(0.7))
+    np.testing.assert_allclose(each.judging[0, :3], np.float32([0.8, 0.7, 0.6]))
+    assert each.judging[0, 3] == names["each"].solo.judging_metric[0, 3]
     np.testing.assert_allclose(strict.test[0], np.float32([0.6, 0.6, 0.7, 0.7]))
-    np.testing.assert_allclose(rule.train, 0.9 * names["rule"].solo.judging_loss)
+    np.testing.assert_allclose(rule.judging, 0.9 * names["rule"].solo.judging_loss)
 
 
 def data_page(heading, language):
@@ -141,6 +142,24 @@ def test_the_partitioners_of_the_data_page_run():
     exec(compile(code, "data.md", "exec"), names)
     assert [len(rows) for rows in names["train"]] == [24] * 20
     assert names["federation"].clients == 30
+
+
+def test_the_three_parts_of_the_data_page_are_made(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    (code,) = data_page("Three parts of a client's data", "python")
+    exec(compile(code, "data.md", "exec"), names)
+    assert names["federation"].judging_sizes.tolist() == [5, 10]
+    written = open_federation(tmp_path / "folder")
+    assert written.judging_sizes.tolist() == [5, 10]
+    assert written.test_sizes.tolist() == [10, 15]
+
+
+def test_the_paper_s_requirement_of_the_page_follows_the_training():
+    page = (ROOT / "docs/requirements.md").read_text(encoding="utf-8")
+    *_, toml = re.findall(r"```toml\n(.*?)```", page, re.S)
+    section = validate(tomllib.loads(toml), "requirements.md").requirement
+    assert (section.judge, section.local_lr, section.batch_size) == ("training",) * 3
 
 
 @pytest.mark.parametrize("command", [["check"], ["format", "--check"]], ids=lambda words: words[0])
@@ -219,12 +238,12 @@ def test_every_folder_is_in_the_picture_of_the_design():
 
 def test_the_results_page_names_every_column():
     history, labels = train(algorithms.fedavg()), tables.Labels().of(1)
-    sizes = SMALL.names, SMALL.train_sizes, SMALL.test_sizes
+    sizes = tables.client_sizes(SMALL)
     text = (ROOT / "docs/results.md").read_text(encoding="utf-8")
     for table in (
         tables.history_table(history, [0]),
         tables.rounds_table(history, [0]),
-        tables.clients_table(history, *sizes, [0]),
+        tables.clients_table(history, sizes, [0]),
         tables.metrics_table(history, labels, [0]),
     ):
         for column in table.column_names:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from maxfl.core.federation import Federation as Federation
     from maxfl.core.federation import InputScaling as InputScaling
     from maxfl.core.federation import Samples as Samples
+    from maxfl.core.federation_files import ThreeParts as ThreeParts
     from maxfl.core.federation_files import open_federation as open_federation
     from maxfl.core.federation_files import write_federation as write_federation
     from maxfl.core.metrics import Metric as Metric
@@ -97,7 +98,7 @@ _PUBLIC = {
     ),
     "core.algorithm": ("Algorithm",),
     "core.federation": ("Federation", "InputScaling", "Samples"),
-    "core.federation_files": ("open_federation", "write_federation"),
+    "core.federation_files": ("ThreeParts", "open_federation", "write_federation"),
     "core.metrics": ("Metric",),
     "core.model": ("Model", "Variables", "count_parameters", "with_precision"),
     "core.participation": ("decline", "everyone", "opt_out"),

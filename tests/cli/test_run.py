@@ -78,7 +78,8 @@ def test_sweep_collects_its_groups(tmp_path, maxfl):
 @pytest.mark.parametrize(
     ("swept", "settings", "words"),
     [
-        ("local_lr", {"local_lr": "training"}, "training.local_lr, in .* set requirement.local_lr to"),
+        ("optimizer", {}, "trained with the local optimizer"),
+        ("local_lr", {"local_lr": "training"}, "training.local_lr, in .* set requirement.loc"),
         ("batch_size", {"local_lr": "training", "batch_size": "training"},
          "with training.local_lr and training.batch_size"),
         ("local_lr", {"batch_size": "training"}, None),
@@ -88,10 +89,12 @@ def test_sweep_collects_its_groups(tmp_path, maxfl):
 )  # fmt: skip
 def test_a_sweep_that_moves_requirements_says_so(swept, settings, words):
     """Groups of one batch size each would not notice."""
-    values = {"local_lr": [0.1, 0.2], "batch_size": [8, 16]}[swept]
-    configs = [
-        validate({"training": {swept: value}, "requirement": settings}, "it") for value in values
-    ]
+    table, values = {
+        "local_lr": ("training", [0.1, 0.2]),
+        "batch_size": ("training", [8, 16]),
+        "optimizer": ("local", ["sgd", "adam"]),
+    }[swept]
+    configs = [validate({table: {swept: value}, "requirement": settings}, "it") for value in values]
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         _tell_of_moving_requirements(configs)

@@ -57,7 +57,16 @@ def test_requirements_that_move_with_the_training_are_known(training, requiremen
     made = simulation(
         maxfl.fedavg(), TRAINING._replace(**training), requirement=requirement, seed=(0, 1)
     )
-    assert made.session.requirements_move is moves
+    assert bool(made.session.moving_requirements) is moves
+
+
+def test_requirements_move_with_the_optimizer_of_the_clients():
+    made = simulation(
+        maxfl.fedavg(), requirement=maxfl.solo(), seed=(0, 1),
+        local_optimizer=maxfl.local_optimizers.sgd(weight_decay=(0.1, 0.2)),
+    )  # fmt: skip
+    (words,) = made.session.moving_requirements
+    assert words.endswith("trained with the local optimizer (local.*), in which these differ")
 
 
 def test_a_run_whose_requirements_move_says_so():

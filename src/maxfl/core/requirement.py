@@ -24,6 +24,9 @@ RATES = (0.1, 0.01, 0.001)
 BATCH_SIZE = 32
 TRAINING: Literal["training"] = "training"
 """In place of a learning rate or a batch size: that of the run."""
+MOVING = "what clients require differs between configurations: their solo models are trained with"
+MOVING_LOCAL = f"{MOVING} the local optimizer (local.*), in which these differ"
+"""What a run says where requirements move with what is compared."""
 FOLLOWING = ("local_lr", "batch_size")
 """What solo models may have from the run's training."""
 
@@ -96,8 +99,7 @@ class SoloTraining(NamedTuple):
         theirs = " and ".join(f"training.{name}" for name in self.followed)
         own = " and ".join(f"requirement.{name}" for name in self.followed)
         return (
-            f"what clients require differs between configurations: their solo models are trained "
-            f"with {theirs}, in which these differ. For the same requirements everywhere, set "
+            f"{MOVING} {theirs}, in which these differ. For the same requirements everywhere, set "
             f"{own} to numbers"
         )
 

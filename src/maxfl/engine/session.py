@@ -13,7 +13,7 @@ from maxfl.core.criterion import Criterion, check_share, find_criterion
 from maxfl.core.federation import Federation
 from maxfl.core.local_optimizers import LocalOptimizer
 from maxfl.core.metrics import MetricInfo
-from maxfl.core.requirement import Requirement
+from maxfl.core.requirement import MOVING_LOCAL, Requirement
 from maxfl.core.thresholds import align, needs_solo
 from maxfl.distributed.processes import assert_same, fetch, free_bytes, is_distributed, place
 from maxfl.engine.client_state import rows_needed
@@ -151,14 +151,14 @@ class Session:
         ]  # fmt: skip
 
     @property
-    def requirements_move(self) -> bool:
-        """Whether what clients require differs between configurations as the training does."""
-        training = self.experiment.training
-        varied = any(
-            len({*np.ravel(getattr(training, name)).tolist()}) > 1
-            for name in self.requirement.training.followed
-        )
-        return varied and needs_solo(self.requirement)
+    def moving_requirements(self) -> list[str]:
+        """Why what clients require differs between configurations as the training does, if so."""
+        experiment, alone = self.experiment, self.requirement.training
+        if not needs_solo(self.requirement):
+            return []
+        follows = any(_varies(getattr(experiment.training, name)) for name in alone.followed)
+        local = any(map(_varies, experiment.local_optimizer.hparams))
+        return [*([alone.moving_words()] if follows else []), *([MOVING_LOCAL] if local else [])]
 
     def one_by_one(self, tree: Any) -> list[Any]:
         """Return arrays with a leading axis C of each configuration, with a leading axis 1."""
@@ -303,6 +303,11 @@ def _as_arrays(numbers: Any) -> Any:
         return isinstance(value, list) or (type(value) is tuple and value != ())
 
     return jax.tree.map(np.asarray, numbers, is_leaf=is_list)
+
+
+def _varies(numbers: Any) -> bool:
+    """Tell whether a number differs between configurations."""
+    return len({*np.ravel(numbers).tolist()}) > 1
 
 
 def _count(numbers: Any) -> int:

@@ -220,8 +220,8 @@ def solo_requirements(
         progress: Called with ("solo training", done, total).
         solo_cache: Shared between runs.
     """
-    if session.requirements_move:
-        warnings.warn(session.requirement.training.moving_words(), TrainingWarning, stacklevel=5)
+    for why in session.moving_requirements:
+        warnings.warn(why, TrainingWarning, stacklevel=5)
     solo_cache = SoloCache() if solo_cache is None else solo_cache
     spec = session.solo_spec
     shared = federation.digest(), spec.model, spec.local_optimizer, spec.criterion

@@ -10,7 +10,7 @@ import jax
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from maxfl.core.requirement import FOLLOWING, TRAINING, SoloTraining
+from maxfl.core.requirement import FOLLOWING, MOVING_LOCAL, TRAINING, SoloTraining
 from maxfl.distributed.processes import (
     assert_same,
     free_bytes,
@@ -91,6 +91,8 @@ def run_sweep(
 def _tell_of_moving_requirements(configs: Sequence[RunConfig]) -> None:
     """Say that requirements follow what the sweep varies; a group may not see all of it."""
     compared = [config for config in configs if config.requirement.rest in ("solo", "custom")]
+    if len({config.local for config in compared}) > 1:
+        warnings.warn(MOVING_LOCAL, TrainingWarning, stacklevel=3)
     for name in FOLLOWING:
         following = [c for c in compared if getattr(c.requirement, name) == TRAINING]
         if len({getattr(config.training, name) for config in following}) > 1:

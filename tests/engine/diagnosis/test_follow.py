@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import maxfl
-from maxfl.engine.diagnosis.follow import NEGLIGIBLE, Diagnosis
+from maxfl.engine.diagnosis.follow import NEGLIGIBLE, UNLUCKY, Diagnosis
 from maxfl.engine.state import Block, CohortRecord, ModelStep
 from support.small import PAPER, SMALL, TRAINING, simulate, simulation
 
@@ -132,9 +132,21 @@ def test_solo_models_that_learnt_nothing_are_named_with_their_rates(options, set
     requirement = maxfl.solo(steps=5, **options)
     session = simulation(maxfl.maxfl(), requirement=requirement).session
     nobody = np.zeros((1, SMALL.clients), bool)
+    assert UNLUCKY * SMALL.clients < 1
     bad = np.where(np.arange(SMALL.clients) == 2, 9.0, 1.0)[None]
     (words,) = Diagnosis(session, SMALL, nobody, bad, bad).follow(made_block(0, 0.5, 0.2))
     assert re.match(f"1 of 8 clients train a solo model .* one .2.*: lower {setting}$", words)
+
+
+@pytest.mark.parametrize(("judge", "told"), [("held-out", 0), ("training", 1)])
+def test_one_of_many_may_be_unlucky_with_what_it_holds_out(judge, told, monkeypatch):
+    monkeypatch.setattr("maxfl.engine.diagnosis.follow.UNLUCKY", 0.2)
+    requirement = maxfl.solo(steps=5, judge=judge)
+    session = simulation(maxfl.maxfl(), requirement=requirement).session
+    nobody = np.zeros((1, SMALL.clients), bool)
+    bad = np.where(np.arange(SMALL.clients) == 2, 9.0, 1.0)[None]
+    said = Diagnosis(session, SMALL, nobody, bad, bad).follow(made_block(0, 0.5, 0.2))
+    assert len(said) == told
 
 
 def test_a_model_that_all_want_need_not_move():
