@@ -30,21 +30,28 @@ def test_requirements_are_asked_once_and_stay_with_the_client():
     results = train(MaxFL(), nodes, rounds=3)
     assert sorted(asked) == [11, 12]
     assert [m["gm-appeal"] for _, m in results] == [0.5] * 3
-    for reply in seen:
+    for call, reply in enumerate(seen):
         (metrics,) = reply.content.metric_records.values()
-        assert set(metrics) == {"num-examples", keys.WEIGHT, keys.SATISFIED, keys.NEAR}
+        begins = {keys.GAP} if call < 2 else set()  # of which the scale begins as the mean
+        expected = {"num-examples", keys.WEIGHT, keys.SATISFIED, keys.NEAR} | begins
+        assert set(metrics) == expected
 
 
 @pytest.mark.parametrize("loss", [1.0, 1.2, 2.8, 3.0])
 def test_a_client_says_whether_it_is_near_its_requirement_if_it_is_told_a_scale(loss):
     nodes = Nodes(make_app(loss, 2.0))
-    for config, expected in (({keys.SCALE: 0.9}, int(abs(loss - 2.0) < 0.9)), ({}, None)):
+    gap = abs(loss - 2.0)
+    for config, expected in (
+        ({keys.SCALE: 0.9}, (int(gap < 0.9), None)), ({keys.SCALE: 0.0}, (0, gap)),
+        ({}, (None, None)),
+    ):  # fmt: skip
         message = Message(
             RecordDict({"arrays": arrays(START), "config": ConfigRecord(config)}), dst_node_id=11,
             message_type=MessageType.TRAIN,
         )  # fmt: skip
         (reply,) = nodes.send_and_receive([message])
-        assert reply.content["metrics"].get(keys.NEAR) == expected
+        metrics = reply.content["metrics"]
+        assert (metrics.get(keys.NEAR), metrics.get(keys.GAP)) == expected
 
 
 def test_satisfaction_is_reported_by_test_data_and_declining_by_judging_data():
@@ -64,7 +71,7 @@ def test_satisfaction_is_reported_by_test_data_and_declining_by_judging_data():
 
 def test_losses_are_sent_only_if_the_operator_collects_them():
     nodes = Nodes(make_app(1.0, 2.0), make_app(1.0, 2.0))
-    strategy = MaxFL(collect_losses=True)
+    strategy = MaxFL(temperature=1.0, collect_losses=True)
     messages = strategy.configure_train(1, arrays(START), ConfigRecord(), nodes)
     first = nodes.send_and_receive(messages)[0].content["metrics"]
     assert (first[keys.LOSS], first[keys.REQUIREMENT]) == (1.0, 2.0)

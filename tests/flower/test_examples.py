@@ -3,6 +3,7 @@
 import importlib
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -65,6 +66,15 @@ def test_the_app_without_the_diff_runs(tmp_path, monkeypatch):
         assert not (tmp_path / "results").exists()
     finally:
         forget("federation")
+
+
+def test_a_client_of_the_ready_app_loads_without_jax():
+    """Every message starts a process on a client: it should not load what it does not need."""
+    code = (
+        "import sys; from federation import client_app, task; task.load(0, 4);"
+        "assert 'jax' not in sys.modules and 'pyarrow' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=READY)
 
 
 @pytest.fixture

@@ -140,7 +140,7 @@ def test_a_client_trains_on_nothing_that_it_judges_or_reports_by(small):
     ("requirement", "words"),
     [
         (100, "expected a requirement, such as maxfl.solo"),
-        (maxfl.custom(lambda federation, solo: solo.judging_loss), "knows its own solo model"),
+        (maxfl.custom(lambda _, solo: solo.judging_loss), "knows its own solo model"),
         (maxfl.solo([1.0, 1.1]), "arrays, which are of a sweep"),
         (maxfl.metric("mae", 0.5), "the model has accuracy"),
     ],

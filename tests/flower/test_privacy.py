@@ -119,13 +119,15 @@ def test_private_training_steps_along_noisy_sums():
     pytest.importorskip("dp_accounting", reason="dp-accounting not installed")
     privacy = Privacy(clip=2.0, noise_multiplier=0.01)
     nodes = Nodes(*[make_app(1.0, 2.0, 0.25) for _ in range(40)])
-    strategy = MaxFL(privacy=privacy, fraction_evaluate=0.0, decline_after=1)
+    strategy = MaxFL(privacy=privacy, scale=0.5, fraction_evaluate=0.0, decline_after=1)
     results = train(strategy, nodes, rounds=2)
     step = START["w"] - results[0][0]["w"]
-    q = 40 * appeal.weight(1.0, 2.0)
+    q = 40 * appeal.weight(1.0, 2.0, 0.75)
     np.testing.assert_allclose(step, 0.25 * q / (q + 0.1), atol=0.02)
     assert np.ptp(step) > 0, "there is noise"
-    assert strategy.rounds[1].solver.scale == pytest.approx(math.exp(0.2 * 0.25), rel=0.01)
+    # Nobody is near, and s rises; but for the noise on how many are.
+    scale = strategy.rounds[1].solver.scale
+    assert scale == pytest.approx(0.5 * math.exp(0.2 * 0.35), rel=0.01)
     assert strategy.rounds[1].counts == Counts(40, 40, 40, 0, 0, 0)
     assert [a.dtype for a in results[0][0].values()] == [np.float32] * 2
     assert strategy.privacy_guarantee()["epsilon"] > 0
@@ -134,7 +136,7 @@ def test_private_training_steps_along_noisy_sums():
 def test_without_signal_there_is_no_step():
     pytest.importorskip("dp_accounting", reason="dp-accounting not installed")
     privacy = Privacy(clip=2.0, noise_multiplier=50.0)
-    strategy = MaxFL(privacy=privacy, fraction_evaluate=0.0)
+    strategy = MaxFL(privacy=privacy, scale=0.5, fraction_evaluate=0.0)
     strategy.rng = np.random.default_rng(3)
     ((model, metrics),) = train(strategy, Nodes(*[make_app(1.0, 2.0) for _ in range(3)]))
     np.testing.assert_array_equal(model["w"], START["w"])
@@ -148,7 +150,7 @@ def test_nodes_are_drawn_one_by_one():
     assert np.mean(sizes) == pytest.approx(30, abs=1)
     assert np.var(sizes) == pytest.approx(21, rel=0.3)
     privacy = Privacy(clip=1.0, noise_multiplier=1.0)
-    strategy = MaxFL(privacy=privacy, fraction_evaluate=0.0, fraction_train=0.0001)
+    strategy = MaxFL(privacy=privacy, temperature=1.0, fraction_evaluate=0.0, fraction_train=0.0001)
     nodes = Nodes(*[make_app(1.0, 2.0) for _ in range(3)])
     assert strategy.configure_train(1, arrays(START), ConfigRecord(), nodes) == []
 
@@ -156,7 +158,9 @@ def test_nodes_are_drawn_one_by_one():
 def test_who_was_drawn_is_not_told():
     pytest.importorskip("dp_accounting", reason="dp-accounting not installed")
     privacy = Privacy(clip=1.0, noise_multiplier=1e-6)
-    strategy = MaxFL(privacy=privacy, fraction_evaluate=0.0, fraction_train=0.5, decline_after=0)
+    strategy = MaxFL(
+        privacy=privacy, scale=0.5, fraction_evaluate=0.0, fraction_train=0.5, decline_after=0
+    )
     apps = [make_app(1.0, 2.0), make_app(3.0, 2.0), make_app(1.0, 2.0, math.nan), None]
     train(strategy, Nodes(*apps), rounds=8)
     for entry in strategy.rounds:
@@ -175,8 +179,8 @@ def test_rounding_is_counted_into_the_noise():
 def test_epsilon_is_in_the_summary(tmp_path):
     pytest.importorskip("dp_accounting", reason="dp-accounting not installed")
     privacy = Privacy(clip=1.0, noise_multiplier=1.0)
-    run(tmp_path / "run", federation(), rounds=3, privacy=privacy, fraction_evaluate=0.0,
-        fraction_train=0.5)  # fmt: skip
+    run(tmp_path / "run", federation(), rounds=3, privacy=privacy, scale=0.5,
+        fraction_evaluate=0.0, fraction_train=0.5)  # fmt: skip
     (entry,) = json.loads((tmp_path / "run" / "summary.json").read_text())["configurations"]
     assert entry["privacy"]["epsilon"] == epsilon(privacy, 0.5, 3)
     assert entry["privacy"]["delta"] == 1e-5

@@ -67,6 +67,9 @@ def forge(change):
         make_app(1.0, 2.0, maxfl_satisfied=7),
         make_app(1.0, 2.0, maxfl_near=0.5),
         make_app(1.0, 2.0, maxfl_near=[1, 1]),
+        make_app(1.0, 2.0, maxfl_gap=-1.0),
+        make_app(1.0, 2.0, maxfl_gap=math.inf),
+        make_app(1.0, 2.0, maxfl_gap=[1.0]),
     ],
 )
 def test_a_bad_reply_is_rejected_alone(bad):
@@ -78,19 +81,26 @@ def test_a_bad_reply_is_rejected_alone(bad):
     np.testing.assert_array_equal(with_it["w"], without["w"])
 
 
-@pytest.mark.parametrize("temperature", ["auto", 1.0])
-def test_a_client_that_says_nothing_of_its_gap_is_rejected_if_it_is_asked(temperature):
+@pytest.mark.parametrize(
+    ("options", "missing", "rejected"),
+    [({}, keys.GAP, 1), ({}, keys.NEAR, 1), ({"scale": 0.5}, keys.NEAR, 1),
+     ({"scale": 0.5}, keys.GAP, 0), ({"temperature": 1.0}, keys.NEAR, 0)],
+)  # fmt: skip
+def test_a_client_that_says_nothing_of_its_gap_is_rejected_if_it_is_asked(
+    options, missing, rejected
+):
     app = make_app(1.0, 2.0)
 
     def older(message, context):
         reply = app(message, context)
-        reply.content["metrics"].pop(keys.NEAR, None)
+        reply.content["metrics"].pop(missing, None)
         return reply
 
-    strategy = MaxFL(temperature=temperature)
+    strategy = MaxFL(**options)
     train(strategy, Nodes(make_app(1.0, 2.0), older))
-    reasons = [event.reason for event in strategy.rounds[0].events]
-    assert reasons == [] if temperature == 1.0 else "runs an older maxfl; install" in reasons[0]
+    reasons = [event.reason for event in strategy.rounds[0].events if event.kind == "rejected"]
+    assert len(reasons) == rejected
+    assert all(f"no {missing}" in why and "runs an older maxfl; install" in why for why in reasons)
 
 
 def test_a_client_of_the_version_before_is_rejected_with_a_sentence():

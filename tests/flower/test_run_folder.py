@@ -113,7 +113,7 @@ def test_a_round_that_was_cut_off_is_paid_for(tmp_path):
     pytest.importorskip("dp_accounting", reason="dp-accounting not installed")
     privacy = Privacy(clip=1.0, noise_multiplier=1.0)
     nodes = federation()
-    options = {"rounds": 3, "privacy": privacy, "fraction_evaluate": 0.0}
+    options = {"rounds": 3, "privacy": privacy, "scale": 0.5, "fraction_evaluate": 0.0}
     stopped(nodes, tmp_path / "run", 2, **options)
     run(tmp_path / "run", nodes, resume=True, **options)
     (entry,) = json.loads((tmp_path / "run" / "summary.json").read_text())["configurations"]

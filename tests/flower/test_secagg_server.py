@@ -10,7 +10,6 @@ pytest.importorskip("flwr", reason="Flower not installed")
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS, Key, Stage
 
-from maxfl.core import appeal
 from maxfl.flower import MaxFL
 from maxfl.flower.secagg_server import sum_securely
 from support.flower_nodes import START, Nodes, arrays, make_app, train
@@ -29,18 +28,36 @@ def test_secure_sums_are_the_plain_ones():
     assert dict(metrics) == dict(expected)
 
 
-def test_the_temperature_follows_secure_sums_to_the_same_bits():
-    """How many are near is one of the sums; those that decline are not among them."""
+def test_the_temperature_follows_secure_sums():
+    """Gaps at first and then how many are near are sums; those that decline are not in them."""
     near = [(loss, 2.0, 0.1) for loss in (1.9, 1.95, 2.5)]
     nodes = Watched(*[secure_app(*client) for client in near])
     strategy, through = secure_strategy(nodes, decline_after=1)
     train(strategy, through, rounds=3)
     plain = MaxFL(decline_after=1)
     train(plain, Nodes(*[make_app(*client) for client in near]), rounds=3)
-    assert [entry.solver for entry in strategy.rounds] == [entry.solver for entry in plain.rounds]
-    scales = [entry.solver.scale for entry in plain.rounds]
-    assert scales == pytest.approx([1.0, math.exp(0.2 * (0.25 - 1)), math.exp(0.4 * (0.25 - 1))])
+    gap = (0.1 + 0.05 + 0.5) / 3
+    scales = [0.0, gap, gap * math.exp(0.2 * (0.35 - 1))]
+    assert [entry.solver.scale for entry in plain.rounds] == pytest.approx(scales)
+    # Numbers are rounded in secure sums: gaps to 2·4·100·¼·2⁻²² each, counts to whole ones.
+    assert [entry.solver.scale for entry in strategy.rounds] == pytest.approx(scales, abs=1e-4)
     assert plain.rounds[1].counts.declined == 1
+
+
+def test_the_temperature_follows_secure_counts_to_the_same_bits():
+    clients = [(loss, 2.0, 0.1) for loss in (1.9, 1.5, 2.5)]
+    strategy, through = secure_strategy(Watched(*[secure_app(*c) for c in clients]), scale=0.3)
+    train(strategy, through, rounds=3)
+    plain = MaxFL(scale=0.3)
+    train(plain, Nodes(*[make_app(*client) for client in clients]), rounds=3)
+    assert [entry.solver for entry in strategy.rounds] == [entry.solver for entry in plain.rounds]
+
+
+def test_a_gap_that_is_too_large_for_secure_sums_counts_as_the_largest():
+    nodes = Watched(*[secure_app(1e9, 2.0) for _ in range(3)])
+    strategy, through = secure_strategy(nodes)
+    train(strategy, through, rounds=2)
+    assert strategy.rounds[1].solver.scale == pytest.approx(100.0, rel=1e-4)
 
 
 def test_the_server_sees_neither_weights_nor_updates():
@@ -65,7 +82,7 @@ def test_who_declines_is_hidden_in_the_sum():
     ((model, metrics),) = train(strategy, through)
     assert (metrics["participated"], metrics["declined"], metrics["satisfied"]) == (1, 2, 1)
     assert not any(reply.has_error() for reply in nodes.seen)
-    q = appeal.weight(1.0, 2.0)
+    q = 0.25  # of everybody, while gaps are not known
     np.testing.assert_allclose(model["b"], 0.5 - q * 0.25 / (q + 0.1), atol=1e-5)
     assert strategy.rounds[0].events == []
 
@@ -129,5 +146,7 @@ def test_a_client_lost_in_any_stage_harms_nobody_else(stage, how):
 def test_too_few_survivors_give_no_sums():
     broken = [secure_app(1.0, 2.0, math.nan) for _ in range(3)]
     nodes = Watched(secure_app(1.0, 2.0), *broken)
-    messages = MaxFL(fraction_evaluate=0.0).configure_train(1, arrays(START), ConfigRecord(), nodes)
+    messages = MaxFL(temperature=1.0, fraction_evaluate=0.0).configure_train(
+        1, arrays(START), ConfigRecord(), nodes
+    )
     assert sum_securely(nodes, messages, SECURE, None).sums is None

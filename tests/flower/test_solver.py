@@ -18,26 +18,30 @@ from support.flower_nodes import START, Nodes, make_app, train
 pytestmark = [pytest.mark.extras, pytest.mark.usefixtures("flower_identity")]
 
 
-def test_two_rounds_worked_by_hand():
-    """Of two clients one is near; p = ¼, γ = 0.2; the step shrinks to 0.18, ε = 0.1."""
+@pytest.mark.parametrize("given", [None, 0.8])
+def test_rounds_worked_by_hand(given):
+    """Gaps 0.5 and 2, of which one is near; c = 1.5, p = 0.35, γ = 0.2, ε = 0.1, η_g to 0.18."""
     nodes = Nodes(make_app(1.5, 1.0, 0.5), make_app(3.0, 1.0, -1.0))
-    strategy = MaxFL()
-    results = train(strategy, nodes, rounds=2)
-    scales = [1.0, math.exp(0.2 * (0.25 - 0.5))]
+    strategy = MaxFL(scale=given)
+    results = train(strategy, nodes, rounds=3)
+    follow = math.exp(0.2 * (0.35 - 0.5))
+    mean = (0.5 + 2) / 2
+    scales = [0, mean, mean * follow] if given is None else [0.8, 0.8 * follow, 0.8 * follow**2]
     assert [entry.solver.scale for entry in strategy.rounds] == pytest.approx(scales)
-    assert [entry.solver.temperature for entry in strategy.rounds] == [1.0, 1.0]
-    q = [appeal.weight(1.5, 1.0), appeal.weight(3.0, 1.0)]
-    step = (q[0] * 0.5 - q[1] * 1.0) / (sum(q) + 0.1)
-    for rate, before, (after, _) in zip(
-        (1.0, 0.18), (START["w"], results[0][0]["w"]), results, strict=True
-    ):
-        np.testing.assert_allclose(before - after["w"], rate * step, rtol=1e-4)
+    temperatures = [1.5 * s if s else math.inf for s in scales]
+    assert [entry.solver.temperature for entry in strategy.rounds] == pytest.approx(temperatures)
+    before = START["w"]
+    for rate, t, (after, _) in zip((1.0, 0.18**0.5, 0.18), temperatures, results, strict=True):
+        q = [appeal.weight(1.5, 1.0, t), appeal.weight(3.0, 1.0, t)]
+        step = (q[0] * 0.5 - q[1] * 1.0) / (sum(q) + 0.1)
+        np.testing.assert_allclose(before - after["w"], rate * step, rtol=1e-3)
+        before = after["w"]
 
 
 def test_where_the_model_stays_so_does_the_solver():
     strategy = MaxFL(min_replies=2)
     train(strategy, Nodes(make_app(1.0, 2.0), None), rounds=3)
-    assert [entry.solver for entry in strategy.rounds] == [Solver(1.0, 1.0)] * 3
+    assert [entry.solver for entry in strategy.rounds] == [Solver(math.inf, 0.0)] * 3
 
 
 @pytest.mark.parametrize("options", [{"temperature": 0.5}, {"observe_only": True}])

@@ -139,6 +139,12 @@ def _train(app_folder: Path, nodes: int, config: dict[str, Any], work: Path, res
         for k in range(nodes):
             deployment.start_node({"partition-id": k, "num-partitions": nodes})
         console.print(f"{nodes} SuperNodes, each with a process and a registered key")
+        console.print(
+            "GM-Appeal is the share of clients whose requirement the model meets; "
+            "T, the temperature of the weights, follows s, the clients' gaps to it",
+            soft_wrap=True,
+            highlight=False,
+        )
         run = deployment.submit(app_folder, config)
         printed, checked = len(_read_log(results)), time.monotonic()
         while not _is_done(results):

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load as parse_tensors
@@ -101,15 +100,20 @@ def tensors_metadata(content: bytes) -> dict[str, str]:
 
 def to_named(tree: Any) -> dict[str, NDArray[Any]]:
     """Name the arrays of a pytree by the paths of its leaves, as 0.weight."""
-    leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
-    return {_name(path): np.ascontiguousarray(leaf) for path, leaf in leaves}
+    leaves, _ = _named_leaves(tree)
+    return {name: np.ascontiguousarray(leaf) for name, leaf in leaves.items()}
 
 
 def from_named(named: Mapping[str, Any], like: Any) -> Any:
     """Put named arrays into the structure of ``like``."""
-    paths, structure = jax.tree_util.tree_flatten_with_path(like)
-    return jax.tree.unflatten(structure, [named[_name(path)] for path, _ in paths])
+    leaves, structure = _named_leaves(like)
+    return structure.unflatten([named[name] for name in leaves])
 
 
-def _name(path: tuple[Any, ...]) -> str:
-    return jax.tree_util.keystr(path, simple=True, separator=".")
+def _named_leaves(tree: Any) -> tuple[dict[str, Any], Any]:
+    """Return the leaves of a pytree by their paths, and its structure."""
+    import jax  # here, so that a Flower client without it can read and write files
+
+    found, structure = jax.tree_util.tree_flatten_with_path(tree)
+    leaves = {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in found}
+    return leaves, structure

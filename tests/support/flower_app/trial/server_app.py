@@ -17,6 +17,7 @@ def main(grid, context):
     strategy = MaxFL(
         folder=config["results"],
         decline_after=1,
+        scale=1.0 if config["secure"] else None,
         privacy=private,
         fraction_evaluate=0.0,
         min_available_nodes=config["nodes"],
