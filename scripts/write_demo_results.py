@@ -25,7 +25,7 @@ def main() -> None:
         for entry in summary["configurations"]:
             values = entry["values"]
             table.writerow([
-                LABELS[values["algorithm.name"], values.get("algorithm.temperature")],
+                LABELS[values["algorithm.name"]],
                 values["seed"],
                 entry["seen"]["gm_appeal"]["test"],
                 entry["unseen"]["gm_appeal"]["test"],

@@ -1,4 +1,4 @@
-"""``maxfl demo``: MaxFL beside FedAvg on embedded data, with clients that may leave."""
+"""``maxfl demo``: MaxFL beside FedAvg on embedded data, with clients that contradict each other."""
 
 import tomllib
 from importlib.resources import files
@@ -17,11 +17,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-LABELS = {
-    ("fedavg", None): "FedAvg",
-    ("maxfl", 1.0): "MaxFL (paper)",
-    ("maxfl", 0.3): "MaxFL, T = 0.3",
-}
+LABELS = {"fedavg": "FedAvg", "maxfl": "MaxFL, T = 1", "maxfl-auto": "MaxFL auto"}
 
 
 @app.command("demo", cls=ComputingCommand)
@@ -32,7 +28,7 @@ def demo_command(
 ) -> None:
     """Train MaxFL beside FedAvg on real images: two minutes.
 
-    The embedded subset of Fashion-MNIST, with clients that may leave.
+    The embedded subset of Fashion-MNIST, with clients that contradict each other.
     """
     with explain_interrupt(out):
         run_demo(out, setting or [], resume=resume)
@@ -56,7 +52,7 @@ def run_demo(folder: Path, settings: list[str], *, resume: bool = False) -> None
     with progress_bar("starting") as bar:
         run_sweep(grid, folder, resume=resume, progress=bar.parts)
     entries = read_json(folder / SUMMARY)["configurations"]
-    names = [LABELS[v["algorithm.name"], v.get("algorithm.temperature")] for v in grid.values]
+    names = [LABELS[values["algorithm.name"]] for values in grid.values]
     labelled = [
         {**entry, "values": {"method": name, "seed": entry["values"]["seed"]}}
         for entry, name in zip(entries, names, strict=True)
@@ -83,9 +79,7 @@ def _draw(folder: Path, path: Path, title: str, start_round: int | None) -> None
     source = read([folder])
     names = {}
     for configuration in source.configurations:
-        values = configuration.entry["values"]
-        label = LABELS[values["algorithm.name"], values.get("algorithm.temperature")]
-        names[configuration.method] = label
+        names[configuration.method] = LABELS[configuration.entry["values"]["algorithm.name"]]
     series = {
         key._replace(method=names[key.method]): metric for key, metric in all_series(source).items()
     }
