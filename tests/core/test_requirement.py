@@ -137,7 +137,6 @@ def test_options_of_the_rest_hold_for_single_values_unless_others_are_given():
     [
         ({"local_lr": "train"}, 'local_lr = .train.: expected a number, a list .* "training"'),
         ({"local_lr": []}, "local_lr = .*: expected a number, a list of them"),
-        ({"local_lr": [[0.1]]}, "local_lr = .*: expected a number, a list of them"),
         ({"local_lr": [0.1, 0.0]}, "local_lr = 0: expected a finite number above 0"),
         ({"batch_size": {}}, 'batch_size = .*: expected a whole number, .* or "training"'),
         ({"batch_size": [4, 0]}, "batch_size = 0: expected a whole number at least 1"),
