@@ -1,8 +1,14 @@
 """What is one method, and which runs were made on the same data."""
 
-from maxfl.report.configurations import temperature
+import numpy as np
+import pytest
+
+from maxfl.core.appeal import weight
+from maxfl.report.configurations import FLAT, observed_temperature, temperature
 from maxfl.report.source import read
 from support.made_runs import make_history, settings_of, write_run
+
+NONE = np.zeros(0)
 
 
 def test_other_data_are_another_case(tmp_path):
@@ -32,6 +38,19 @@ def test_defaults_that_other_methods_do_not_have_are_not_named(tmp_path):
 
 def test_temperatures_are_those_of_the_methods():
     named = {"algorithm.name": "maxfl-annealed", "algorithm.rounds": 100}
-    assert [round(temperature(named, t), 4) for t in (0, 50, 100, 150)] == [3, 0.5477, 0.1, 0.1]
-    assert temperature({"algorithm.name": "maxfl", "algorithm.temperature": 0.3}, 5) == 0.3
-    assert temperature({"algorithm.name": "fedavg"}, 5) == 1
+    assert [round(temperature(named, t, NONE, NONE), 4) for t in (0, 50, 100, 150)] == [
+        3,
+        0.5477,
+        0.1,
+        0.1,
+    ]
+    assert (
+        temperature({"algorithm.name": "maxfl", "algorithm.temperature": 0.3}, 5, NONE, NONE) == 0.3
+    )
+    assert temperature({"algorithm.name": "fedavg"}, 5, NONE, NONE) == 1
+
+
+def test_the_temperature_of_weights_is_found_from_them():
+    gap = np.array([-2.0, -0.5, 0.0, 0.3, 4.0, 900.0])
+    assert observed_temperature(gap, weight(gap, 0.0, 0.7)) == pytest.approx(0.7, rel=1e-4)
+    assert observed_temperature(gap, np.full(6, 0.25)) == FLAT

@@ -236,8 +236,8 @@ def _show_table(configurations: Sequence[dict[str, Any]], title: str, metric: "M
         console.print(f"Split: {note}.", style="yellow", markup=False, highlight=False)
     console.print(
         f"{appeal_words(deciding_metric(configurations[0]))}\nPreferred model: "
-        f"{measure.words}{direction(metric)} if clients so satisfied use the global model, and the "
-        f"others their own. If all seen clients used their own: {_solo(configurations, measure)}."
+        f"{measure.words}{direction(metric)} if each client uses the global model or its own, as "
+        f"it would choose. If all seen clients used their own: {_solo(configurations, measure)}."
         f"{_on_personal(configurations)}",
         style="dim",
     )

@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from maxfl.algorithms import ALGORITHMS
 from maxfl.algorithms.maxfl_annealed import temperature as annealed_temperature
@@ -194,13 +196,23 @@ def start_round(configurations: Sequence[Configuration]) -> int | None:
     return starts.pop() if len(starts) == 1 else None
 
 
-WEIGHTED = ("maxfl", "maxfl-annealed")
+AUTO = "maxfl-auto"
+WEIGHTED = ("maxfl", "maxfl-annealed", AUTO)
+FLAT = 1e3
+"""In place of the temperature at which all clients weigh the same."""
 """Methods whose weight is q."""
 
 
-def temperature(settings: Mapping[str, Any], done: int) -> float:
-    """Return T of a method's weight after some rounds; 1 for methods that have none."""
+def temperature(
+    settings: Mapping[str, Any], done: int, gap: NDArray[Any], weight: NDArray[Any]
+) -> float:
+    """Return T of a method's weight after some rounds; 1 for methods that have none.
+
+    A method that finds its own has the one that clients' weights, float[K], show at their gaps.
+    """
     name = settings.get(NAME)
+    if name == AUTO:
+        return observed_temperature(gap, weight)
     if name not in WEIGHTED:
         return 1.0
     given = {k.removeprefix("algorithm."): v for k, v in settings.items()
@@ -208,3 +220,17 @@ def temperature(settings: Mapping[str, Any], done: int) -> float:
     hparams = ALGORITHMS[name](**given).hparams
     now = hparams.temperature if name == "maxfl" else annealed_temperature(hparams, done)
     return float(now)
+
+
+def observed_temperature(gap: NDArray[Any], weight: NDArray[Any]) -> float:
+    """Return the T at which gaps, float[K], have these weights.
+
+    They are q = e/(1 + e)² with e = exp(−|gap|/T), solved for T; the median over clients.
+    """
+    gap, q = np.abs(gap).astype(np.float64), np.asarray(weight, np.float64)
+    known = (q > 1e-6) & (q < 0.2499) & (gap > 0)  # beyond, rounding is all that is left of it
+    if not known.any():
+        return FLAT
+    q = q[known]
+    e = (1 - 2 * q - np.sqrt(1 - 4 * q)) / (2 * q)
+    return float(np.median(gap[known] / -np.log(e)))

@@ -201,7 +201,7 @@ def _run(
         "rounds": small.rounds,
         "scale": small.scale,
         "packed": small.text,
-        "temperature": [temperature(configuration.settings, done) for done in small.rounds],
+        "temperature": [_temperature(configuration, trace, done) for done in small.rounds],
         "order": client_order(trace).tolist(),
         "names": [str(name) for name in trace.name],
         "seen": trace.seen.astype(int).tolist(),
@@ -218,6 +218,12 @@ def _run(
         "counts": None if partition is None else partition.counts.tolist(),
         "flipped": [] if partition is None else np.flatnonzero(partition.flipped).tolist(),
     }
+
+
+def _temperature(configuration: Configuration, trace: Trace, done: int) -> float:
+    """Return T of a run's weights after some evaluated rounds."""
+    e = int(np.searchsorted(trace.rounds, done))
+    return temperature(configuration.settings, done, trace.gap[e], trace.weight[e])
 
 
 def _printed(values: Any, digits: int | None, percent: bool = False) -> list[float | None]:

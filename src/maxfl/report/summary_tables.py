@@ -21,8 +21,8 @@ def _reading(metric: MetricInfo, decides: MetricInfo | None) -> str:
     """Say how the columns are to be read."""
     preferred = capitalised(measure_of(metric, "preferred").words) + direction(metric)
     return (
-        f"{appeal_words(decides)} {preferred}: if clients so satisfied use that model and the "
-        f"others the one trained alone. Where there are personal models, clients would use these. "
+        f"{appeal_words(decides)} {preferred}: if each client uses that model or the one trained "
+        f"alone, as it would choose. Where there are personal models, clients would use these. "
         f"± is the sample standard deviation over seeds."
     )
 

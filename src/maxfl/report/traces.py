@@ -23,13 +23,13 @@ Flags = NDArray[np.bool_]
 TraceKey = tuple[str, str, int]
 """Case, method and seed."""
 
-HISTORY = ("round", "client", "satisfied_test", "willing")
+HISTORY = ("round", "client", "satisfied_test", "satisfied_judging", "willing", "weight")
 CLIENTS = (
     "name", "seen", "byzantine", "train_samples", "test_samples", "requirement", "test_requirement",
 )  # fmt: skip
 """Columns, beside those of the model's metric and of what requirements are about."""
-PERSONAL = "satisfied_test"
-"""A column that personal models have too, with ``personal_`` before the name; the metric, and what
+PERSONAL = ("satisfied_test", "satisfied_judging")
+"""Columns that personal models have too, with ``personal_`` before the name; the metric, and what
 requirements are about on test data, are others. Weights and leaving depend on the global model
 all the same."""
 
@@ -44,6 +44,9 @@ class Trace(NamedTuple):
         test_value: The same on test data; of personal models, if ``model`` says so.
         metric: The model's first metric on test data, float[E, K]; likewise.
         satisfied: Whether the requirement is met, by the test data, bool[E, K]; likewise.
+        chosen: Whether the client would use the model and not its own, bool[E, K]; by its judging
+            data where it holds some out, else as ``satisfied``; likewise.
+        weight: That the client would report, float[E, K].
         willing: Would participate in the next round, bool[E, K].
         sampled: Was sampled since the evaluation before, bool[E, K].
         participated: Participated since the evaluation before, bool[E, K].
@@ -68,6 +71,8 @@ class Trace(NamedTuple):
     test_value: Floats
     metric: Floats
     satisfied: Flags
+    chosen: Flags
+    weight: Floats
     willing: Flags
     sampled: Flags
     participated: Flags
@@ -123,7 +128,7 @@ def read_trace(
     metric = metric or measure_of(configuration.metric).key
     name = "loss" if configuration.decides is None else configuration.decides.name
     judging, test = f"judging_{name}", f"test_{name}"
-    own = {n: f"personal_{n}" if model == "personal" else n for n in (PERSONAL, test, metric)}
+    own = {n: f"personal_{n}" if model == "personal" else n for n in (*PERSONAL, test, metric)}
     columns = tuple(own.get(name, name) for name in (*HISTORY, judging, test, metric))
     history = _rows(folder / "history.parquet", index, columns)
     history |= {name: history[column] for name, column in own.items()}
@@ -138,15 +143,18 @@ def read_trace(
     participated = cohorts["participated"].astype(bool)
     partition = read_partition(configuration.run_folder)
     boolean = {n: history[n].reshape(shape).astype(bool) for n in
-               ("satisfied_test", "willing")}  # fmt: skip
+               (*PERSONAL, "willing")}  # fmt: skip
     number = {n: history[n].reshape(shape).astype(np.float32) for n in
-              (judging, test, metric)}  # fmt: skip
+              (judging, test, metric, "weight")}  # fmt: skip
+    held_out = configuration.entry.get("judge") == "held-out"
     return Trace(
         rounds,
         number[judging],
         number[test],
         number[metric],
         boolean["satisfied_test"],
+        boolean["satisfied_judging" if held_out else "satisfied_test"],
+        number["weight"],
         boolean["willing"],
         _since_last(rounds, count, round_, client),
         _since_last(rounds, count, round_[participated], client[participated]),

@@ -159,7 +159,8 @@ def _draw(folder: Path, source: Source, series: dict[Key, Series], traces: Trace
         save(draw_states(titled), folder, f"clients{ending}")
         save(draw_gaps(titled), folder, f"gaps{ending}")
         one = max(known, key=lambda m: final_appeal(series, case, m))
-        last = temperature(first[one].settings, int(known[one].rounds[-1]))
+        shown, done = known[one], int(known[one].rounds[-1])
+        last = temperature(first[one].settings, done, shown.gap[-1], shown.weight[-1])
         title = f"{one}, seed {first[one].seed}"
         save(draw_weights(known[one], title, last), folder, f"weights{ending}")
         partition = read_partition(first[one].run_folder)

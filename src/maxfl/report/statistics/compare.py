@@ -135,7 +135,7 @@ def _values(trace: Trace, measure: Measure, info: MetricInfo) -> NDArray[np.floa
     if measure == APPEAL:
         return satisfied.astype(np.float64)
     if measure == measure_of(info, "preferred"):
-        return np.where(satisfied, metric, trace.solo_metric)
+        return np.where(trace.chosen[-1], metric, trace.solo_metric)
     return metric
 
 
