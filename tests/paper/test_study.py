@@ -157,6 +157,21 @@ def test_configurations_that_fail_are_named_and_the_others_kept(tmp_path, monkey
     assert summary["seconds"] is None, "the time of a study in two sittings is not known"
 
 
+def test_a_group_that_fails_once_is_tried_again(tmp_path, monkeypatch):
+    real, calls = sweep.run, []
+
+    def run(*arguments, **options):
+        calls.append(1)
+        if len(calls) == 1:
+            raise jax.errors.JaxRuntimeError("INTERNAL: the driver stumbled")
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(sweep, "run", run)
+    quick = SCALES["quick"]._replace(rounds=4, seeds=1, evaluate_every=2)
+    run_study(TINY, quick, tmp_path / "out", stages())
+    assert len(calls) == 1 + len(TINY.methods)
+
+
 def blobs(shift):
     """A client whose labels 0 and 1, or 2 and 3, sit around two points."""
     y = np.arange(40) % 2

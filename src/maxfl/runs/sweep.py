@@ -185,6 +185,10 @@ class _Groups(NamedTuple):
                 failed[g] = str(error).splitlines()[0]
 
         run_queues(run_one, alike(self.groups), stop, largest)
+        # Where several programs run at a time, a driver may fail one of them for once.
+        for g in list(failed):
+            del failed[g]
+            run_one(g)
         if failed:
             raise InputError(self._in_words(failed))
         on_leader(self._put_together)

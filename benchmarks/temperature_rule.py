@@ -1,0 +1,218 @@
+"""Which rule for MaxFL's temperature: every variant in one program, on seeds that no page shows.
+
+    python benchmarks/temperature_rule.py FILE.csv SETTING... [--seeds 200 201 ...]
+
+Writes a row for each setting, variant and seed: the GM-Appeal of unseen clients at the point
+(η_l, η_g) that seen clients choose by their judging data. For a GPU: 1.4 s a setting and seed
+there. Its results are in docs/temperature-search.csv, the choice in docs/methods.md.
+
+    T_t = min(T_max, max(T_0 (T_1/T_0)^min(1, t/A), c·s_t))
+
+has all rules that were tried: a fixed T, one that falls, one that follows the gaps, and their
+combinations; FedAvg is T = ∞ with ε = 0.
+"""
+
+import argparse
+import csv
+import warnings
+from collections.abc import Callable
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+import maxfl
+from maxfl.algorithms.fedavg import BASE
+from maxfl.core import appeal
+from maxfl.core.algorithm import Algorithm, average
+from maxfl.core.federation import Federation
+from maxfl.data import partition
+from maxfl.data.assemble import assemble
+from maxfl.data.dataset import Dataset
+from maxfl.data.emnist import emnist
+from maxfl.data.fashion_mnist import fashion_mnist
+
+ROUNDS = 200
+POINTS = list(product((0.1, 0.05, 0.01), (1.0, 3.0)))
+"""η_l and η_g."""
+NEVER = 1_000_000
+COLUMNS = ("setting", "variant", "local_lr", "server_lr", "seed", "appeal_unseen")
+
+
+class Rule(NamedTuple):
+    """A rule for the temperature, and how the server's steps shrink."""
+
+    start: Any = 3.0
+    temperature: Any = 0.1
+    rounds: Any = 50.0
+    most: Any = 1.0
+    multiple: Any = 2.0
+    quantile: Any = 0.25
+    gain: Any = 0.2
+    epsilon: Any = 0.1
+    end: Any = 0.18
+
+
+class State(NamedTuple):
+    """Rounds done, and s."""
+
+    rounds: Any
+    scale: Any
+
+
+def fixed(temperature: float, epsilon: float = 0.1) -> Rule:
+    """Return MaxFL at one temperature."""
+    return Rule(temperature, temperature, most=temperature, multiple=0.0, epsilon=epsilon)
+
+
+def following(**numbers: float) -> Rule:
+    """Return the rule that follows the gaps alone."""
+    return Rule(start=1e-6, temperature=1e-6, most=1e9)._replace(**numbers)
+
+
+VARIANTS = {
+    "FedAvg": fixed(1e6, 0.0),
+    **{f"T = {t:g}": fixed(t) for t in (0.3, 1.0, 3.0)},
+    "T from 3 to 0.3": Rule(temperature=0.3, most=1e6, multiple=0.0),
+    "first rule": Rule(),
+    "first rule, no cap": Rule(most=1e9),
+    "first rule, no floor": Rule(multiple=0.0),
+    "first rule, no fall": Rule(start=0.1),
+    "first rule, constant steps": Rule(end=1.0),
+    **{
+        f"gaps alone, p = {p:g}, c = {c:g}": following(quantile=p, multiple=c)
+        for p, c in ((0.25, 2.0), (0.25, 1.0), (0.3, 1.5), (0.35, 1.5), (0.35, 2.0), (0.4, 1.5))
+    },
+    "chosen": following(quantile=0.35, multiple=1.5),
+    "chosen, ε = 0.001": following(quantile=0.35, multiple=1.5, epsilon=0.001),
+    "chosen, γ = 0.1": following(quantile=0.35, multiple=1.5, gain=0.1),
+    "chosen, constant steps": following(quantile=0.35, multiple=1.5, end=1.0),
+}
+
+
+def temperature(rule: Rule, state: State) -> Any:
+    """Return T_t; ∞ in the first round of a rule that follows the gaps."""
+    falling = rule.start * (rule.temperature / rule.start) ** jnp.minimum(
+        1.0, state.rounds / rule.rounds
+    )
+    now = jnp.minimum(rule.most, jnp.maximum(falling, rule.multiple * state.scale))
+    return jnp.where((state.rounds == 0) & (rule.multiple > 0), jnp.inf, now)
+
+
+def method(rules: list[Rule]) -> Algorithm:
+    """Return a method whose configurations have these rules."""
+
+    def server_update(rule: Rule, server: Any, total: Any, cohort: Any) -> tuple[Any, State]:
+        state, here = server.state, cohort.participated
+        gap, count = abs(cohort.cost - cohort.requirement), jnp.maximum(here.sum(), 1)
+        share = (here & (gap < state.scale)).sum() / count
+        tracked = state.scale * jnp.exp(rule.gain * (rule.quantile - share))
+        mean = jnp.where(here, gap, 0.0).sum() / count
+        scale = jnp.where(state.rounds == 0, mean, tracked)
+        return average(total, rule.epsilon), State(state.rounds + 1, scale)
+
+    return BASE._replace(
+        name="temperature rule",
+        hparams=Rule(*(np.array(numbers, np.float32) for numbers in zip(*rules, strict=True))),
+        init_server=lambda params, clients: State(jnp.float32(0), jnp.float32(0)),  # noqa: ARG005
+        weight=lambda rule, server, client: appeal.weight(
+            client.cost, client.requirement, temperature(rule, server.state)
+        ),
+        server_update=server_update,
+    )
+
+
+class Setting(NamedTuple):
+    """Data, and what is asked of a model for them."""
+
+    make: Callable[[int], Federation]
+    solo_rate: float
+    cohort: int
+    start_round: int = NEVER
+
+
+@cache
+def images(name: str) -> Dataset:
+    """Load a data set once."""
+    return fashion_mnist("both", None) if name == "fmnist" else emnist("byclass", "test", None)
+
+
+def clusters(seed: int) -> Federation:
+    """Make five clusters of two labels each."""
+    rng, data = partition.generator(seed), images("fmnist")
+    return assemble(data, partition.clusters(data.y, 200, 300, 5, rng), rng, unseen=100)
+
+
+def skewed(flipped: float) -> Callable[[int], Federation]:
+    """Return what makes clients of skewed labels, some of them flipped."""
+
+    def make(seed: int) -> Federation:
+        rng, data = partition.generator(seed), images("fmnist")
+        split = partition.dirichlet(data.y, 200, 200, 0.5, rng)
+        return assemble(data, split, rng, unseen=100, flipped_fraction=flipped)
+
+    return make
+
+
+def letters(seed: int) -> Federation:
+    """Make clients of a few characters each."""
+    rng, data = partition.generator(seed), images("emnist")
+    return assemble(data, partition.dirichlet(data.y, 1000, 60, 0.05, rng), rng, unseen=500)
+
+
+SETTINGS = {
+    **{f"clusters {rate}": Setting(clusters, rate, 5) for rate in (0.005, 0.01, 0.05)},
+    "dirichlet leave": Setting(skewed(0.0), 0.05, 5, 10),
+    "dirichlet never": Setting(skewed(0.0), 0.05, 5),
+    "flipped leave": Setting(skewed(0.3), 0.05, 5, 10),
+    "flipped never": Setting(skewed(0.3), 0.05, 5),
+    **{f"emnist {rate} leave": Setting(letters, rate, 10, 10) for rate in (0.01, 0.05)},
+    **{f"emnist {rate} never": Setting(letters, rate, 10) for rate in (0.01, 0.05)},
+}
+
+
+def run(setting: Setting, seed: int) -> tuple[Any, Any]:
+    """Return GM-Appeal by judging data of seen clients, and of unseen ones, [variants, points]."""
+    rules = [rule for rule in VARIANTS.values() for _ in POINTS]
+    rates = np.tile(np.array(POINTS), (len(VARIANTS), 1))
+    training = maxfl.Training(
+        ROUNDS, setting.cohort, 10, 32, rates[:, 0], rates[:, 1],
+        evaluate_every=ROUNDS, checkpoint_every=ROUNDS,
+    )  # fmt: skip
+    history = maxfl.simulate(
+        setting.make(seed), maxfl.mlp((64, 30)), method(rules), training, seed=seed,
+        requirement=maxfl.solo(local_lr=setting.solo_rate),
+        participation=maxfl.opt_out(setting.start_round),
+        server_schedule=maxfl.schedules.exponential(np.array([rule.end for rule in rules])),
+    )  # fmt: skip
+    shape = len(VARIANTS), len(POINTS)
+    judged = np.where(history.failed(), -1.0, history.gm_appeal("seen", "judging")[:, -1])
+    return judged.reshape(shape), history.gm_appeal("unseen")[:, -1].reshape(shape)
+
+
+def main() -> None:
+    """Run the settings that were asked for, and write their rows."""
+    warnings.simplefilter("ignore", maxfl.TrainingWarning)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("file", type=Path)
+    parser.add_argument("settings", nargs="*", default=list(SETTINGS), choices=list(SETTINGS))
+    parser.add_argument("--seeds", nargs="*", type=int, default=list(range(200, 210)))
+    given = parser.parse_args()
+    with given.file.open("w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(COLUMNS)
+        for name in given.settings:
+            found = [run(SETTINGS[name], seed) for seed in given.seeds]
+            best = np.mean([judged for judged, _ in found], 0).argmax(1)
+            for v, variant in enumerate(VARIANTS):
+                for seed, (_, unseen) in zip(given.seeds, found, strict=True):
+                    point = POINTS[best[v]]
+                    table.writerow([name, variant, *point, seed, f"{unseen[v, best[v]]:.3f}"])
+            file.flush()
+
+
+if __name__ == "__main__":
+    main()
