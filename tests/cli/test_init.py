@@ -31,7 +31,7 @@ def test_mistakes_are_named(maxfl):
 @pytest.mark.slow
 def test_the_file_trains(maxfl):
     maxfl("init")
-    assert "maxfl after 4 rounds" in maxfl("run", "run.toml", *small())
+    assert "maxfl-auto after 4 rounds" in maxfl("run", "run.toml", *small())
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from support.small import (
     DROPOUT_MODEL,
     MODEL,
     PAIR,
+    PAPER,
     SMALL,
     TRAINING,
     Choice,
@@ -119,7 +120,7 @@ def test_clients_of_very_unequal_size():
     assert len(federation.train.y) == sum(sizes)
     history = maxfl.simulate(
         federation, DROPOUT_MODEL, maxfl.maxfl(), TRAINING._replace(cohort=6, rounds=3),
-        requirement=maxfl.fixed(1.5, 10),
+        requirement=maxfl.fixed(1.5, 10, **PAPER),
     )  # fmt: skip
     params = jax.tree.map(lambda a: a[0], history.params)
     evaluation = history.evaluation
