@@ -18,7 +18,7 @@ import jax
 import numpy as np
 
 import maxfl
-from maxfl.core.requirement import Solo
+from maxfl.core.requirements.requirement import Solo
 from maxfl.engine.trainer import Prepared
 
 FILE = Path(__file__).parent / "results/growth.json"

@@ -18,7 +18,7 @@ import numpy as np
 
 import maxfl
 from maxfl.core import aggregators, attacks, server_optimizers
-from maxfl.core.requirement import SoloCache
+from maxfl.engine.solo import SoloCache
 
 sys.path.append(str(Path(__file__).parent / "peers"))
 from peer_maxfl import federation

@@ -30,7 +30,7 @@ import jax
 import numpy as np
 
 import maxfl
-from maxfl.core.requirement import Solo
+from maxfl.core.requirements.requirement import Solo
 from maxfl.engine.trainer import Prepared
 from maxfl.models import cnn as cnn_module
 

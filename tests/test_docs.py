@@ -26,6 +26,7 @@ from support.small import SMALL, train
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
+@pytest.mark.slow
 def test_the_readme_example_runs_and_is_short(capsys):
     (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
     assert len(code.strip().splitlines()) <= 20
@@ -172,6 +173,7 @@ def test_the_skeleton_of_a_new_method_passes_ruff(command):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_the_skeleton_of_a_new_method_runs_and_sweeps():
     names = {"__name__": "skeleton"}
     exec(compile(skeleton(), "new-algorithm.md", "exec"), names)

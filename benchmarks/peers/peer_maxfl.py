@@ -11,7 +11,7 @@ import numpy as np
 from task import Floats, Outcome, Task, main
 
 import maxfl
-from maxfl.core.requirement import Solo
+from maxfl.core.requirements.requirement import Solo
 from maxfl.engine.trainer import Prepared
 
 REPEATS, ENOUGH = 3, 20.0

@@ -51,11 +51,11 @@ if TYPE_CHECKING:
     from maxfl.core.participation import decline as decline
     from maxfl.core.participation import everyone as everyone
     from maxfl.core.participation import opt_out as opt_out
-    from maxfl.core.requirement import custom as custom
-    from maxfl.core.requirement import fixed as fixed
-    from maxfl.core.requirement import metric as metric
-    from maxfl.core.requirement import per_client as per_client
-    from maxfl.core.requirement import solo as solo
+    from maxfl.core.requirements.requirement import custom as custom
+    from maxfl.core.requirements.requirement import fixed as fixed
+    from maxfl.core.requirements.requirement import metric as metric
+    from maxfl.core.requirements.requirement import per_client as per_client
+    from maxfl.core.requirements.requirement import solo as solo
     from maxfl.data import partition as partition
     from maxfl.data.flower_datasets import from_flwr_datasets as from_flwr_datasets
     from maxfl.data.tables.requirements import requirement_file as requirement_file
@@ -102,7 +102,7 @@ _PUBLIC = {
     "core.metrics": ("Metric",),
     "core.model": ("Model", "Variables", "count_parameters", "with_precision"),
     "core.participation": ("decline", "everyone", "opt_out"),
-    "core.requirement": ("custom", "fixed", "metric", "per_client", "solo"),
+    "core.requirements.requirement": ("custom", "fixed", "metric", "per_client", "solo"),
     "data.flower_datasets": ("from_flwr_datasets",),
     "data.tables.requirements": ("requirement_file",),
     "distributed.rendezvous": ("join",),

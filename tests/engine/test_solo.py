@@ -8,7 +8,7 @@ import maxfl
 from maxfl.core.criterion import Criterion
 from maxfl.core.judging import with_judging
 from maxfl.core.prng import Purpose, batch_key, key
-from maxfl.core.requirement import Solo
+from maxfl.core.requirements.requirement import Solo
 from maxfl.engine.solo import SoloCache, best_solo, train_clients
 from maxfl.engine.state import Data
 from support import oracle

@@ -19,6 +19,8 @@ from maxfl.utils.errors import InputError
 from maxfl.utils.files import read_json
 from maxfl.utils.paths import STUDY
 
+pytestmark = pytest.mark.slow
+
 TINY = Study(
     "tiny",
     (

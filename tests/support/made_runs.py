@@ -7,7 +7,7 @@ import pyarrow as pa
 
 import maxfl
 from maxfl.core.metrics import ACCURACY, MetricInfo
-from maxfl.core.requirement import Solo, Thresholds
+from maxfl.core.requirements.requirement import Solo, Thresholds
 from maxfl.engine.experiment import make_experiment, origin_of
 from maxfl.engine.history import History
 from maxfl.engine.state import CohortRecord, Evaluation, Personal

@@ -18,7 +18,8 @@ from maxfl.core.federation import Federation, Samples
 from maxfl.core.local_optimizers import LocalOptimizer
 from maxfl.core.model import Model, ModelSummary, model_inputs
 from maxfl.core.participation import Participation, everyone
-from maxfl.core.requirement import TRAINING, Requirement, solo
+from maxfl.core.requirements.requirement import Requirement, solo
+from maxfl.core.requirements.solo_training import TRAINING
 from maxfl.core.schedules import Schedule, ScheduleHParams, ScheduleKind
 from maxfl.core.server_optimizers import ServerOptimizer, sgd
 from maxfl.engine.state import HParams

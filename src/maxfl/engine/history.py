@@ -11,7 +11,7 @@ from maxfl.core.criterion import Criterion
 from maxfl.core.judging import Judge
 from maxfl.core.metrics import ACCURACY, MetricInfo
 from maxfl.core.model import Params
-from maxfl.core.requirement import Solo, Thresholds
+from maxfl.core.requirements.requirement import Solo, Thresholds
 from maxfl.engine.experiment import Origin
 from maxfl.engine.state import CohortRecord, Evaluation, ModelStep, Personal, RoundCounts
 from maxfl.utils.display import Rows, counted, html_table, one_line, span

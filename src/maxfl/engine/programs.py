@@ -17,7 +17,7 @@ from maxfl.core.algorithm import Client, Pytree, Server, descend, trained
 from maxfl.core.model import Model, Params
 from maxfl.core.participation import willing
 from maxfl.core.prng import Purpose, key
-from maxfl.core.requirement import Solo
+from maxfl.core.requirements.requirement import Solo
 from maxfl.core.server_optimizers import OptimizerHParams, OptimizerKind, transformation
 from maxfl.engine.client_state import init_memory, init_states
 from maxfl.engine.client_update import inflate_loss, personal_scores

@@ -13,8 +13,9 @@ from maxfl.core.criterion import Criterion, check_share, find_criterion
 from maxfl.core.federation import Federation
 from maxfl.core.local_optimizers import LocalOptimizer
 from maxfl.core.metrics import MetricInfo
-from maxfl.core.requirement import MOVING_LOCAL, Requirement
-from maxfl.core.thresholds import align, needs_solo
+from maxfl.core.requirements.requirement import Requirement
+from maxfl.core.requirements.solo_training import MOVING_LOCAL
+from maxfl.core.requirements.thresholds import align, needs_solo
 from maxfl.distributed.processes import assert_same, fetch, free_bytes, is_distributed, place
 from maxfl.engine.client_state import rows_needed
 from maxfl.engine.experiment import Experiment

@@ -18,7 +18,7 @@ from maxfl.core.judging import with_judging
 from maxfl.core.local_optimizers import LocalOptimizer
 from maxfl.core.model import Model
 from maxfl.core.participation import Participation
-from maxfl.core.requirement import Requirement, Solo, Thresholds, solo
+from maxfl.core.requirements.requirement import Requirement, Solo, Thresholds, solo
 from maxfl.core.schedules import Schedule
 from maxfl.core.server_optimizers import ServerOptimizer
 from maxfl.distributed.processes import explain_lost_peer, is_distributed

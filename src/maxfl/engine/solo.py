@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from maxfl.core.criterion import Criterion
-from maxfl.core.requirement import Solo
+from maxfl.core.requirements.requirement import Solo
 from maxfl.distributed.processes import explain_lost_peer, fetch
 from maxfl.engine.layout import CLIENT
 from maxfl.engine.programs import train_solo

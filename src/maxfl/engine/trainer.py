@@ -18,8 +18,8 @@ import jax
 import numpy as np
 
 from maxfl.core.federation import Federation
-from maxfl.core.requirement import Solo, Thresholds
-from maxfl.core.thresholds import thresholds
+from maxfl.core.requirements.requirement import Solo, Thresholds
+from maxfl.core.requirements.thresholds import thresholds
 from maxfl.distributed.processes import is_leader
 from maxfl.engine.diagnosis.departure import departures
 from maxfl.engine.diagnosis.follow import Diagnosis

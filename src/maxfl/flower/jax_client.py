@@ -21,9 +21,9 @@ from maxfl.core.judging import with_judging
 from maxfl.core.local_optimizers import LocalOptimizer
 from maxfl.core.model import Model, Params
 from maxfl.core.prng import Purpose, key
-from maxfl.core.requirement import Requirement, Solo, Thresholds, solo
+from maxfl.core.requirements.requirement import Requirement, Solo, Thresholds, solo
+from maxfl.core.requirements.thresholds import align, needs_solo, thresholds
 from maxfl.core.schedules import Schedule, ScheduleKind, scheduled
-from maxfl.core.thresholds import align, needs_solo, thresholds
 from maxfl.engine.evaluation import Score, client_score
 from maxfl.engine.experiment import Training
 from maxfl.engine.layout import choose_eval_batch

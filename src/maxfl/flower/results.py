@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from maxfl.core import appeal
 from maxfl.core.metrics import MetricInfo
-from maxfl.core.requirement import Solo, Thresholds
+from maxfl.core.requirements.requirement import Solo, Thresholds
 from maxfl.engine.history import History
 from maxfl.engine.state import CohortRecord, Evaluation
 from maxfl.flower.round_log import Round, Solver

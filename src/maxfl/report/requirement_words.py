@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from maxfl.core.metrics import MetricInfo
-from maxfl.core.requirement import FOLLOWING, TRAINING
+from maxfl.core.requirements.solo_training import FOLLOWING, TRAINING
 from maxfl.report.measures import deciding_words
 
 

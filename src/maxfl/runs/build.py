@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from maxfl.algorithms import ALGORITHMS, Algorithm
-from maxfl.core import aggregators, attacks, losses, metrics, requirement
+from maxfl.core import aggregators, attacks, losses, metrics
 from maxfl.core.aggregators import Aggregator
 from maxfl.core.attacks import Attack
 from maxfl.core.federation import Federation
@@ -18,7 +18,8 @@ from maxfl.core.local_optimizers import LocalHParams, LocalKind, LocalOptimizer
 from maxfl.core.losses import Loss
 from maxfl.core.model import Model, with_precision
 from maxfl.core.participation import Participation, ParticipationHParams, ParticipationRule
-from maxfl.core.requirement import Requirement
+from maxfl.core.requirements import requirement
+from maxfl.core.requirements.requirement import Requirement
 from maxfl.core.schedules import Schedule, ScheduleHParams, ScheduleKind
 from maxfl.core.server_optimizers import OptimizerHParams, OptimizerKind, ServerOptimizer
 from maxfl.data.tables.requirements import requirement_file

@@ -10,7 +10,7 @@ import jax
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from maxfl.core.requirement import FOLLOWING, MOVING_LOCAL, TRAINING, SoloTraining
+from maxfl.core.requirements.solo_training import FOLLOWING, MOVING_LOCAL, TRAINING, SoloTraining
 from maxfl.distributed.processes import (
     assert_same,
     free_bytes,

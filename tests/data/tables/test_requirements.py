@@ -15,7 +15,7 @@ def written(folder, text, name="need.csv"):
 
 
 def test_a_csv_and_a_parquet_file(tmp_path):
-    path = written(tmp_path, "client,value,held_out\nnorth,0.5,0.6\n007,0.25,\n")
+    path = written(tmp_path, "client,value,test\nnorth,0.5,0.6\n007,0.25,\n")
     found = maxfl.requirement_file(path, metric="accuracy", otherwise=maxfl.solo())
     assert found.metric == "accuracy"
     assert found.clients.names == ("north", "007")

@@ -8,7 +8,7 @@ import pytest
 
 import maxfl
 from maxfl.core.criterion import Criterion
-from maxfl.core.requirement import Solo, Thresholds
+from maxfl.core.requirements.requirement import Solo, Thresholds
 from maxfl.engine.diagnosis.departure import Departure, departure
 from maxfl.engine.history import History
 from maxfl.engine.state import CohortRecord, Evaluation

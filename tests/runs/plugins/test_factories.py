@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from maxfl.core import losses
-from maxfl.core.requirement import custom
+from maxfl.core.requirements.requirement import custom
 from maxfl.runs.plugins.factories import make_algorithm, make_data, make_model, make_rule
 from maxfl.runs.plugins.resolve import resolve
 from maxfl.utils.errors import InputError

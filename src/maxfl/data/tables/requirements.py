@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
-from maxfl.core.requirement import Options, Requirement, per_client
+from maxfl.core.requirements.requirement import Options, Requirement, per_client
 from maxfl.data.tables.files import read_table
 from maxfl.utils.errors import InputError
 
-COLUMNS = ("client", "value", "held_out")
+COLUMNS = ("client", "value", "test")
 
 
 def requirement_file(
@@ -27,7 +27,7 @@ def requirement_file(
 
     Args:
         path: A file with the columns ``client``, a client's name in the federation, ``value`` and,
-            where test data have another one, ``held_out``. An empty cell is no value.
+            where test data have another one, ``test``. An empty cell is no value.
         metric: The metric that they are values of; by default they are losses.
         otherwise: What clients require that the file has no value for.
         steps: SGD steps of the solo models; by default those of ``otherwise``.
@@ -38,7 +38,7 @@ def requirement_file(
     if {"client", "value"} - {*columns} or {*columns} - {*COLUMNS}:
         raise InputError(
             f"{table.where} has the columns {', '.join(columns)}; expected client, value and, if "
-            f"test data have another one, held_out"
+            f"test data have another one, test"
         )
     names = _names(table.column("client"), table.where)
     sides = [

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maxfl.core.requirement import Requirement
+from maxfl.core.requirements.requirement import Requirement
 from maxfl.engine.diagnosis.follow import Finding
 from maxfl.engine.experiment import Experiment
 from maxfl.engine.history import History

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from maxfl.core.aggregators import AggregationRule, krum_limit
 from maxfl.core.federation import Federation
-from maxfl.core.thresholds import needs_solo
+from maxfl.core.requirements.thresholds import needs_solo
 from maxfl.engine.session import Session
 from maxfl.engine.state import Block
 from maxfl.utils.errors import TrainingWarning

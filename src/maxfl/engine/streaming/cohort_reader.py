@@ -20,8 +20,8 @@ from maxfl.core.federation_files import read_clients
 from maxfl.core.judging import hold_out
 from maxfl.core.participation import ParticipationRule, sample
 from maxfl.core.prng import Purpose, key
-from maxfl.core.requirement import Solo
-from maxfl.core.thresholds import needs_solo, thresholds
+from maxfl.core.requirements.requirement import Solo
+from maxfl.core.requirements.thresholds import needs_solo, thresholds
 from maxfl.engine.session import Session
 from maxfl.engine.solo import best_solo, train_clients
 from maxfl.engine.state import Data

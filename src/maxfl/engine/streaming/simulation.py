@@ -21,7 +21,7 @@ from maxfl.core.federation import Federation, Samples
 from maxfl.core.local_optimizers import LocalOptimizer
 from maxfl.core.model import Model
 from maxfl.core.participation import Participation
-from maxfl.core.requirement import Requirement, Solo, Thresholds
+from maxfl.core.requirements.requirement import Requirement, Solo, Thresholds
 from maxfl.core.schedules import Schedule
 from maxfl.core.server_optimizers import ServerOptimizer
 from maxfl.engine.client_state import ClientStates, rows_needed

@@ -15,7 +15,7 @@ from maxfl.core.federation import Federation
 from maxfl.core.local_optimizers import LocalOptimizer
 from maxfl.core.model import Model
 from maxfl.core.participation import Participation
-from maxfl.core.requirement import Requirement
+from maxfl.core.requirements.requirement import Requirement
 from maxfl.core.schedules import Schedule
 from maxfl.core.server_optimizers import ServerOptimizer
 from maxfl.engine.experiment import Training

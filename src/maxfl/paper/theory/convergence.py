@@ -27,7 +27,7 @@ from maxfl.algorithms import maxfl
 from maxfl.core import appeal
 from maxfl.core.federation import Federation
 from maxfl.core.model import Model
-from maxfl.core.requirement import fixed
+from maxfl.core.requirements.requirement import fixed
 from maxfl.data import partition
 from maxfl.data.assemble import assemble
 from maxfl.data.fashion_mnist import fashion_mnist_12k

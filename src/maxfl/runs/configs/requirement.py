@@ -14,7 +14,7 @@ from pydantic import (
 )
 
 from maxfl.core.judging import FRACTION
-from maxfl.core.requirement import BATCH_SIZE, RATES
+from maxfl.core.requirements.solo_training import BATCH_SIZE, RATES
 from maxfl.runs.configs.section import Section
 from maxfl.runs.plugins.resolve import load
 
@@ -75,7 +75,7 @@ class RequirementConfig(Section):
         None,
         strict=False,
         description="for file: a CSV or Parquet file seen from the current folder, with the "
-        "columns `client`, `value` and, if test data have another one, `held_out`",
+        "columns `client`, `value` and, if test data have another one, `test`",
     )
     otherwise: Rest | None = Field(
         None, description="for file: the kind that holds for clients which it does not have"

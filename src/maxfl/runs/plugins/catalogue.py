@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, get_args
 from pydantic import BaseModel
 
 from maxfl.algorithms import ALGORITHMS
-from maxfl.core import losses, requirement
+from maxfl.core import losses
+from maxfl.core.requirements import requirement
 from maxfl.data import registry
 from maxfl.models.registry import MODELS
 from maxfl.runs.configs.data import DataConfig

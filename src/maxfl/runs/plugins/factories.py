@@ -13,7 +13,7 @@ from maxfl.core.checks.samples import are_classes, checked_samples
 from maxfl.core.federation import Federation
 from maxfl.core.losses import Loss, NextToken
 from maxfl.core.model import Model
-from maxfl.core.requirement import RequirementRule, Solo
+from maxfl.core.requirements.requirement import RequirementRule, Solo
 from maxfl.data.dataset import Dataset, numbered
 from maxfl.models.fitting import count_outputs, default_loss
 from maxfl.runs.plugins.entry_points import Kind, load_named

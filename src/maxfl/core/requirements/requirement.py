@@ -4,31 +4,25 @@ Usually the loss of a model which the client trains alone. ``Solo`` keeps only t
 and metrics of those models, never the models, so memory does not grow with clients × model size.
 """
 
-import hashlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from itertools import product
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, TypedDict, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from maxfl.core.federation import Federation
 from maxfl.core.judging import Judge, Judging, judging
+from maxfl.core.requirements.client_values import ClientValues, client_values
+from maxfl.core.requirements.solo_training import (
+    SoloTraining,
+    batch_sizes,
+    learning_rates,
+    one_or_all,
+    whole_numbers,
+)
 from maxfl.utils.display import numbers, one_line
-from maxfl.utils.errors import InputError, check_number, did_you_mean, shorten
-
-Floats = NDArray[np.float32]
-RATES = (0.1, 0.01, 0.001)
-"""Learning rates that a client tries alone, unless told otherwise: one of them suits most."""
-BATCH_SIZE = 32
-TRAINING: Literal["training"] = "training"
-"""In place of a learning rate or a batch size: that of the run."""
-MOVING = "what clients require differs between configurations: their solo models are trained with"
-MOVING_LOCAL = f"{MOVING} the local optimizer (local.*), in which these differ"
-"""What a run says where requirements move with what is compared."""
-FOLLOWING = ("local_lr", "batch_size")
-"""What solo models may have from the run's training."""
+from maxfl.utils.errors import InputError, check_number, did_you_mean
 
 
 class Solo(NamedTuple):
@@ -65,63 +59,23 @@ class Thresholds(NamedTuple):
     test: Any
 
 
-class SoloTraining(NamedTuple):
-    """How clients train alone: where there are several ways, each keeps its best model.
+class Options(TypedDict, total=False):
+    """What may be said of every requirement.
 
     Attributes:
-        steps: SGD steps.
-        local_lr: Learning rates, each a number or, in a sweep, one per configuration, float[C];
-            None for the run's own.
-        batch_size: Batch sizes; None for the run's own.
+        local_lr: Learning rate of solo models; of a list, each client keeps the best of its models
+            by the data that it judges by; "training" for the run's own. A list of arrays has in
+            each of them one rate per configuration of a sweep.
+        batch_size: Batch size of solo models, likewise.
+        judge: What clients judge by: "held-out", samples that they hold out from training, or
+            "training", their training data, as in the paper.
+        judge_fraction: Of its training data, that a client holds out.
     """
 
-    steps: tuple[int, ...] = (100,)
-    local_lr: tuple[Any, ...] | None = RATES
-    batch_size: tuple[int, ...] | None = (BATCH_SIZE,)
-
-    @property
-    def ways(self) -> Iterator[tuple[int, Any, int | None]]:
-        """Every combination of steps, learning rate and batch size."""
-        return product(self.steps, self.local_lr or (None,), self.batch_size or (None,))
-
-    @property
-    def follows_training(self) -> bool:
-        """Whether what clients require changes with the run's learning rate or batch size."""
-        return bool(self.followed)
-
-    @property
-    def followed(self) -> tuple[str, ...]:
-        """Numbers that solo models have from the run's training."""
-        return tuple(name for name in FOLLOWING if getattr(self, name) is None)
-
-    def moving_words(self) -> str:
-        """Say what a sweep of these numbers of the training does to requirements."""
-        theirs = " and ".join(f"training.{name}" for name in self.followed)
-        own = " and ".join(f"requirement.{name}" for name in self.followed)
-        return (
-            f"{MOVING} {theirs}, in which these differ. For the same requirements everywhere, set "
-            f"{own} to numbers"
-        )
-
-
-class ClientValues(NamedTuple):
-    """Requirements of single clients.
-
-    Attributes:
-        names: Of the clients, as texts; None where there is one value for every client, in order.
-        judging: ρ_k, float32[n]; NaN for a client that has none of its own.
-        test: Its counterpart for test data, likewise.
-    """
-
-    names: tuple[str, ...] | None
-    judging: Floats
-    test: Floats
-
-    def digest(self) -> str:
-        """Return SHA-256 of names and values."""
-        sha = hashlib.sha256(repr(self.names).encode())
-        sha.update(self.judging.tobytes() + self.test.tobytes())
-        return sha.hexdigest()
+    local_lr: ArrayLike | Literal["training"]
+    batch_size: ArrayLike | Literal["training"]
+    judge: Judge
+    judge_fraction: float
 
 
 RequirementRule = Callable[[Federation, Solo], ArrayLike | tuple[ArrayLike, ArrayLike]]
@@ -164,9 +118,7 @@ class Requirement(NamedTuple):
             case "metric":
                 words = f"{self.metric!r}, {numbers(self.value)}"
             case _:
-                words = (
-                    f"{numbers(self.multiple)}, steps={_one_or_all(self.training.steps)}{metric}"
-                )
+                words = f"{numbers(self.multiple)}, steps={one_or_all(self.training.steps)}{metric}"
         words += "" if self.judging.holds_out else f", judge={self.judging.data!r}"
         if self.clients is None:
             return words
@@ -187,25 +139,6 @@ class Requirement(NamedTuple):
         if self.value is None:
             return "solo"
         return "fixed" if self.metric is None else "metric"
-
-
-class Options(TypedDict, total=False):
-    """What may be said of every requirement.
-
-    Attributes:
-        local_lr: Learning rate of solo models; of a list, each client keeps the best of its models
-            by the data that it judges by; "training" for the run's own. A list of arrays has in
-            each of them one rate per configuration of a sweep.
-        batch_size: Batch size of solo models, likewise.
-        judge: What clients judge by: "held-out", samples that they hold out from training, or
-            "training", their training data, as in the paper.
-        judge_fraction: Of its training data, that a client holds out.
-    """
-
-    local_lr: ArrayLike | Literal["training"]
-    batch_size: ArrayLike | Literal["training"]
-    judge: Judge
-    judge_fraction: float
 
 
 def solo(
@@ -256,7 +189,7 @@ def metric(
 
 def per_client(
     values: Mapping[Any, Any] | ArrayLike,
-    held_out: Mapping[Any, Any] | ArrayLike | None = None,
+    test: Mapping[Any, Any] | ArrayLike | None = None,
     *,
     metric: str | None = None,
     otherwise: Requirement | None = None,
@@ -268,14 +201,14 @@ def per_client(
     Args:
         values: A number for each client, in the federation's order, or by its name; NaN, or a name
             that is left out, for a client that has none.
-        held_out: Likewise, for test data; by default the same values.
+        test: Likewise, for test data; by default the same values.
         metric: The metric that they are values of; by default they are losses.
         otherwise: What clients without a value require, of the same metric.
         steps: SGD steps of the solo models; by default those of ``otherwise``.
         options: As for ``solo``; by default those of ``otherwise``.
     """
     _check_name(metric)
-    clients = _client_values(values, held_out)
+    clients = client_values(values, test)
     if metric is None and min(np.nanmin(side, initial=0.0) for side in clients[1:]) < 0:
         raise InputError("per_client: some values are below 0, which no loss is: correct them")
     rest = Requirement() if otherwise is None else otherwise
@@ -327,53 +260,14 @@ def _with_options(requirement: Requirement, steps: Any, options: Options) -> Req
     rates, sizes = options.get("local_lr"), options.get("batch_size")
     return requirement._replace(
         training=SoloTraining(
-            _ways("steps", steps, least=0),
-            training.local_lr if rates is None else _rates(rates),
-            training.batch_size if sizes is None else _sizes(sizes),
+            whole_numbers("steps", steps, least=0),
+            training.local_lr if rates is None else learning_rates(rates),
+            training.batch_size if sizes is None else batch_sizes(sizes),
         ),
         judging=judging(
             options.get("judge", before.data), options.get("judge_fraction", before.fraction)
         ),
     )
-
-
-def _rates(given: Any) -> tuple[Any, ...] | None:
-    """Return learning rates of solo models; None for the run's own."""
-    if isinstance(given, str) and given == TRAINING:
-        return None
-    expected = f'a number, a list of them, or "{TRAINING}" for the run\'s own'
-    _check_ways("local_lr", given, expected, most_axes=2)
-    check_number("requirement.local_lr", given, above=0)
-    rates = np.asarray(given, np.float64)
-    return tuple(rates) if rates.ndim > 1 else tuple(float(rate) for rate in np.ravel(rates))
-
-
-def _sizes(given: Any) -> tuple[int, ...] | None:
-    """Return batch sizes of solo models; None for the run's own."""
-    if isinstance(given, str) and given == TRAINING:
-        return None
-    return _ways("batch_size", given, 1, f', or "{TRAINING}" for the run\'s own')
-
-
-def _ways(name: str, given: Any, least: int, other: str = "") -> tuple[int, ...]:
-    """Return whole numbers, of which each is another way to train alone."""
-    _check_ways(name, given, f"a whole number, a list of them{other}")
-    check_number(f"requirement.{name}", given, least=least, whole=True)
-    return tuple(int(number) for number in np.ravel(given))
-
-
-def _check_ways(name: str, given: Any, expected: str, most_axes: int = 1) -> None:
-    """Refuse what is neither a number nor some in a list, or in lists of one length."""
-    try:
-        numbers = np.asarray(given, np.float64)
-    except (TypeError, ValueError, OverflowError):
-        numbers = np.zeros(0)
-    if numbers.ndim > most_axes or not numbers.size:
-        raise InputError(f"requirement.{name} = {shorten(given)}: expected {expected}")
-
-
-def _one_or_all(ways: tuple[Any, ...]) -> str:
-    return str(ways[0]) if len(ways) == 1 else str(list(ways))
 
 
 def _check_signature(rule: RequirementRule) -> None:
@@ -390,42 +284,6 @@ def _check_signature(rule: RequirementRule) -> None:
             f"requirement.custom: the rule {name} takes {takes}; expected a function of "
             f"(federation, solo)"
         ) from None
-
-
-def _client_values(values: Any, held_out: Any) -> ClientValues:
-    """Return what a user gave for single clients, as arrays."""
-    if isinstance(values, Mapping) != isinstance(held_out, Mapping) and held_out is not None:
-        raise InputError("per_client: give values and held_out both by name, or both in order")
-    if not isinstance(values, Mapping):
-        train = _numbers("values", values)
-        test = train if held_out is None else _numbers("held_out", held_out)
-        if test.shape != train.shape:
-            raise InputError(
-                f"per_client has {len(train)} values and {len(test)} held_out: as many of both"
-            )
-        return ClientValues(None, train, test)
-    by_name = {str(name): value for name, value in values.items()}
-    other = by_name if held_out is None else {str(name): v for name, v in held_out.items()}
-    names = tuple(dict.fromkeys((*by_name, *other)))
-    sides = (
-        _numbers(what, [side.get(name, np.nan) for name in names])
-        for what, side in (("values", by_name), ("held_out", other))
-    )
-    return ClientValues(names, *sides)
-
-
-def _numbers(what: str, given: Any) -> Floats:
-    """Return numbers of clients, float32[n]; NaN, or None, for none."""
-    try:
-        numbers = np.asarray(given, np.float64).astype(np.float32)
-    except (TypeError, ValueError):
-        raise InputError(f"per_client: {what} = {given!r:.80}: expected numbers") from None
-    if numbers.ndim != 1 or not numbers.size or np.isinf(numbers).any():
-        raise InputError(
-            f"per_client: {what} has shape {numbers.shape}; expected a finite number, or NaN, for "
-            f"each client"
-        )
-    return numbers
 
 
 def _of(metric: str | None) -> str:

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import maxfl
-from maxfl.core.requirement import SoloTraining
 from support.small import PAPER, SMALL, simulation
 
 STEPS = 6
@@ -56,24 +55,6 @@ def test_bad_numbers_are_refused():
             make()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (([],), "expected a finite number, or NaN, for each client"),
-        ((["much"],), "values = .'much'.: expected numbers"),
-        (([[1.0]],), "shape .1, 1."),
-        (([np.inf],), "expected a finite number"),
-        (([1.0, -2.0],), "some values are below 0, which no loss is"),
-        (([1.0, 2.0], [1.0]), "2 values and 1 held_out"),
-        (([1.0], {"a": 1.0}), "both by name, or both in order"),
-        (({"a": 1.0}, [1.0]), "both by name, or both in order"),
-    ],
-)
-def test_bad_values_of_single_clients_are_refused(arguments, words):
-    with pytest.raises(maxfl.InputError, match=words):
-        maxfl.per_client(*arguments)
-
-
 def test_it_prints_as_it_would_be_written():
     for requirement, words in (
         (maxfl.solo(), "solo(1.0, steps=100)"),
@@ -108,18 +89,6 @@ def test_values_and_the_rest_are_of_one_metric():
     with pytest.raises(maxfl.InputError, match="expected solo"):
         maxfl.per_client([1.0], otherwise=maxfl.per_client([1.0]))
     assert maxfl.per_client([1.0], metric="accuracy", otherwise=maxfl.solo(2.0)).multiple == 2.0
-
-
-def test_clients_train_alone_by_rates_of_their_own():
-    plain = maxfl.solo().training
-    assert plain == SoloTraining((100,), (0.1, 0.01, 0.001), (32,))
-    assert not plain.follows_training
-    many = maxfl.solo(steps=[5, 10], local_lr=0.5, batch_size=(4, 8)).training
-    assert [*many.ways] == [(5, 0.5, 4), (5, 0.5, 8), (10, 0.5, 4), (10, 0.5, 8)]
-    assert not many.follows_training
-    for options in ({"local_lr": "training"}, {"batch_size": "training"}):
-        assert maxfl.fixed(1.0, **options).training.follows_training
-    assert [*maxfl.solo(**PAPER).training.ways] == [(100, None, None)]
 
 
 def test_options_of_the_rest_hold_for_single_values_unless_others_are_given():

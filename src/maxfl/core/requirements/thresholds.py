@@ -10,14 +10,8 @@ from numpy.typing import ArrayLike
 
 from maxfl.core.criterion import Criterion
 from maxfl.core.federation import Federation
-from maxfl.core.requirement import (
-    ClientValues,
-    Floats,
-    Requirement,
-    RequirementRule,
-    Solo,
-    Thresholds,
-)
+from maxfl.core.requirements.client_values import ClientValues, Floats
+from maxfl.core.requirements.requirement import Requirement, RequirementRule, Solo, Thresholds
 from maxfl.utils.errors import InputError, TrainingWarning, did_you_mean, shorten
 
 MOST_NAMED = 5

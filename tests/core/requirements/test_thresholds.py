@@ -5,8 +5,8 @@ import pytest
 
 import maxfl
 from maxfl.core.criterion import Criterion
-from maxfl.core.requirement import Solo
-from maxfl.core.thresholds import align, needs_solo, thresholds
+from maxfl.core.requirements.requirement import Solo
+from maxfl.core.requirements.thresholds import align, needs_solo, thresholds
 
 LOSS, ACCURACY = Criterion(), Criterion(0, higher_is_better=True)
 ONE = (np.ones((2, 2)), np.array([0, 1]))
@@ -28,10 +28,10 @@ def test_values_in_order_and_by_name():
     assert found(maxfl.per_client([0.5, 0.25, 0.75])) == ([0.5, 0.25, 0.75],) * 2
     by_name = maxfl.per_client({"south": 0.25, 7: 0.75, "north": 0.5})
     assert found(by_name) == ([0.5, 0.25, 0.75],) * 2
-    pairs = maxfl.per_client([0.5, 0.25, 0.75], held_out=[1, 2, 3])
+    pairs = maxfl.per_client([0.5, 0.25, 0.75], test=[1, 2, 3])
     assert found(pairs) == ([0.5, 0.25, 0.75], [1, 2, 3])
-    held_out = maxfl.per_client({"south": 1, "north": 1, 7: 1}, {7: 3, "south": 2, "north": 1})
-    assert found(held_out) == ([1, 1, 1], [1, 2, 3])
+    by_name = maxfl.per_client({"south": 1, "north": 1, 7: 1}, {7: 3, "south": 2, "north": 1})
+    assert found(by_name) == ([1, 1, 1], [1, 2, 3])
 
 
 @pytest.mark.parametrize(

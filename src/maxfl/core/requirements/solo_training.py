@@ -1,0 +1,99 @@
+"""How clients train alone: the steps, learning rates and batch sizes of their solo models."""
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from maxfl.utils.errors import InputError, check_number, shorten
+
+RATES = (0.1, 0.01, 0.001)
+"""Learning rates that a client tries alone, unless told otherwise: one of them suits most."""
+BATCH_SIZE = 32
+TRAINING: Literal["training"] = "training"
+"""In place of a learning rate or a batch size: that of the run."""
+MOVING = "what clients require differs between configurations: their solo models are trained with"
+MOVING_LOCAL = f"{MOVING} the local optimizer (local.*), in which these differ"
+"""What a run says where requirements move with what is compared."""
+FOLLOWING = ("local_lr", "batch_size")
+"""What solo models may have from the run's training."""
+
+
+class SoloTraining(NamedTuple):
+    """How clients train alone: where there are several ways, each keeps its best model.
+
+    Attributes:
+        steps: SGD steps.
+        local_lr: Learning rates, each a number or, in a sweep, one per configuration, float[C];
+            None for the run's own.
+        batch_size: Batch sizes; None for the run's own.
+    """
+
+    steps: tuple[int, ...] = (100,)
+    local_lr: tuple[Any, ...] | None = RATES
+    batch_size: tuple[int, ...] | None = (BATCH_SIZE,)
+
+    @property
+    def ways(self) -> Iterator[tuple[int, Any, int | None]]:
+        """Every combination of steps, learning rate and batch size."""
+        return product(self.steps, self.local_lr or (None,), self.batch_size or (None,))
+
+    @property
+    def follows_training(self) -> bool:
+        """Whether what clients require changes with the run's learning rate or batch size."""
+        return bool(self.followed)
+
+    @property
+    def followed(self) -> tuple[str, ...]:
+        """Numbers that solo models have from the run's training."""
+        return tuple(name for name in FOLLOWING if getattr(self, name) is None)
+
+    def moving_words(self) -> str:
+        """Say what a sweep of these numbers of the training does to requirements."""
+        theirs = " and ".join(f"training.{name}" for name in self.followed)
+        own = " and ".join(f"requirement.{name}" for name in self.followed)
+        return (
+            f"{MOVING} {theirs}, in which these differ. For the same requirements everywhere, set "
+            f"{own} to numbers"
+        )
+
+
+def learning_rates(given: Any) -> tuple[Any, ...] | None:
+    """Return learning rates of solo models; None for the run's own."""
+    if isinstance(given, str) and given == TRAINING:
+        return None
+    expected = f'a number, a list of them, or "{TRAINING}" for the run\'s own'
+    _check_ways("local_lr", given, expected, most_axes=2)
+    check_number("requirement.local_lr", given, above=0)
+    rates = np.asarray(given, np.float64)
+    return tuple(rates) if rates.ndim > 1 else tuple(float(rate) for rate in np.ravel(rates))
+
+
+def batch_sizes(given: Any) -> tuple[int, ...] | None:
+    """Return batch sizes of solo models; None for the run's own."""
+    if isinstance(given, str) and given == TRAINING:
+        return None
+    return whole_numbers("batch_size", given, 1, f', or "{TRAINING}" for the run\'s own')
+
+
+def whole_numbers(name: str, given: Any, least: int, other: str = "") -> tuple[int, ...]:
+    """Return whole numbers, of which each is another way to train alone."""
+    _check_ways(name, given, f"a whole number, a list of them{other}")
+    check_number(f"requirement.{name}", given, least=least, whole=True)
+    return tuple(int(number) for number in np.ravel(given))
+
+
+def _check_ways(name: str, given: Any, expected: str, most_axes: int = 1) -> None:
+    """Refuse what is neither a number nor some in a list, or in lists of one length."""
+    try:
+        numbers = np.asarray(given, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        numbers = np.zeros(0)
+    if numbers.ndim > most_axes or not numbers.size:
+        raise InputError(f"requirement.{name} = {shorten(given)}: expected {expected}")
+
+
+def one_or_all(ways: tuple[Any, ...]) -> str:
+    """Return the only one, or a list, as a text."""
+    return str(ways[0]) if len(ways) == 1 else str(list(ways))
