@@ -20,7 +20,8 @@ METHODS = {
     "MW-Fed": maxfl.mwfed(),
     "q-FFL, q = 1": maxfl.qffl(1.0),
     "FedAvg": maxfl.fedavg(),
-    "MaxFL": maxfl.maxfl(),
+    "MaxFL, T = 1": maxfl.maxfl(),
+    "MaxFL auto": maxfl.maxfl_auto(),
 }
 
 

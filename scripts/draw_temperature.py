@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import matplotlib as mpl
+import matplotlib.ticker
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
@@ -54,15 +55,16 @@ def main() -> None:
         for i, (demand, found) in enumerate(zip(MULTIPLES, temperatures(), strict=True)):
             rounds = np.arange(1, ROUNDS + 1)
             axis.plot(rounds, found, color=COLOURS[i], ls=DASHES[i], lw=2,
-                      label=f"T, ρ = {demand:g} × solo")  # fmt: skip
+                      label=f"ρ = {demand:g} × solo")  # fmt: skip
             axis.plot(rounds, found / multiple, color=COLOURS[i], ls=DASHES[i], lw=0.8)
         axis.axhline(1, color="0.4", lw=0.8, ls=":")
         axis.annotate("the paper's T", (ROUNDS, 1), (0, 3), ha="right",
                       textcoords="offset points", fontsize=8, color="0.35")  # fmt: skip
-        axis.set_yscale("log")
+        axis.set_yscale("log", base=2)
+        axis.yaxis.set_major_formatter(mpl.ticker.StrMethodFormatter("{x:g}"))
         axis.set_xlabel("Communication rounds")
-        axis.set_ylabel("Temperature T (thick) and scale s (thin)")
-        figure.legend(loc="outside right upper")
+        axis.set_ylabel("T (thick) and s (thin)")
+        axis.legend(title="Clients require")
         figure.savefig(FIGURE, dpi=150)
 
 

@@ -198,9 +198,9 @@ def start_round(configurations: Sequence[Configuration]) -> int | None:
 
 AUTO = "maxfl-auto"
 WEIGHTED = ("maxfl", "maxfl-annealed", AUTO)
+"""Methods whose weight is q."""
 FLAT = 1e3
 """In place of the temperature at which all clients weigh the same."""
-"""Methods whose weight is q."""
 
 
 def temperature(
