@@ -44,6 +44,10 @@ BASE = {
     "training.evaluate_every": 2,
     "training.checkpoint_every": 4,
     "requirement.steps": 10,
+    "requirement.judge": "training",
+    "requirement.local_lr": "training",
+    "requirement.batch_size": "training",
+    "algorithm.name": "maxfl",
     "participation.start_round": 2,
 }
 ATTACK = {

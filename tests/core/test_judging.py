@@ -126,6 +126,14 @@ def test_a_federation_is_known_by_what_it_holds_out():
     assert len(digests) == 3
 
 
+def test_one_from_disk_is_known_by_the_parts_that_are_looked_at():
+    """Its digest was computed with the judging part, which nobody sees who judges by training."""
+    whole = with_judging(SMALL, HELD_OUT)
+    opened = whole._replace(known_digest=whole.digest())
+    assert with_judging(opened, BY_TRAINING).digest() == with_judging(whole, BY_TRAINING).digest()
+    assert with_judging(opened, BY_TRAINING).digest() != opened.digest()
+
+
 def test_wrong_words_and_fractions_are_refused():
     assert judging() == HELD_OUT
     for arguments, words in (

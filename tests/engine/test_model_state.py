@@ -87,7 +87,12 @@ def test_clients_that_keep_their_state_send_none(clients):
 
 def test_minibatches_of_two_sizes_are_refused(clients):
     federation = maxfl.Federation.from_clients(clients, clients, classes=CLASSES)
-    with pytest.raises(maxfl.InputError, match="give one size"):
-        maxfl.Simulation(
-            federation, model(), maxfl.fedavg(), maxfl.Training(cohort=2, batch_size=[2, 4])
-        )
+    for sizes, requirement, words in (
+        ([2, 4], maxfl.solo(), r"training\.batch_size = .2, 4."),
+        (4, maxfl.solo(batch_size=[8, 4]), r"requirement\.batch_size = .4, 8."),
+    ):
+        with pytest.raises(maxfl.InputError, match=f"{words}.*give one size"):
+            maxfl.Simulation(
+                federation, model(), maxfl.fedavg(), maxfl.Training(cohort=2, batch_size=sizes),
+                requirement=requirement,
+            )  # fmt: skip

@@ -38,7 +38,17 @@ def test_rounds_worked_by_hand(given):
         before = after["w"]
 
 
-def test_where_the_model_stays_so_does_the_solver():
+def test_where_no_weight_is_left_the_scale_rises_until_there_is_one():
+    """Gaps of 2 at T = 0.0015, where q underflows; nobody is near, so s rises by γp in each."""
+    strategy = MaxFL(scale=0.001)
+    train(strategy, Nodes(*[make_app(4.0, 2.0)] * 2), rounds=3)
+    follow = math.exp(0.2 * 0.35)
+    assert [entry.no_step for entry in strategy.rounds] == ["no reply has a weight"] * 3
+    scales = [0.001 * follow**t for t in range(3)]
+    assert [entry.solver.scale for entry in strategy.rounds] == pytest.approx(scales)
+
+
+def test_where_too_few_reply_the_solver_stays():
     strategy = MaxFL(min_replies=2)
     train(strategy, Nodes(make_app(1.0, 2.0), None), rounds=3)
     assert [entry.solver for entry in strategy.rounds] == [Solver(math.inf, 0.0)] * 3

@@ -4,6 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from maxfl.report.legacy import column
 from maxfl.report.model_card import cards
 from maxfl.report.source import has_results, read, read_table
 from maxfl.report.write import write_report
@@ -16,6 +17,7 @@ from support.made_runs import make_history, settings_of, write_run
 COLUMNS = {
     "participated": "took_part", "satisfied_test": "appeals_held_out",
     "satisfied_judging": "appeals_training", "satisfied_literal": "appeals_literal",
+    "judging_loss": "train_loss", "solo_judging_loss": "solo_train_loss",
 }  # fmt: skip
 NEW = {
     "participation": {"rule": "opt-out", "start_round": 1},
@@ -59,6 +61,15 @@ def test_the_report_of_an_old_folder_is_that_of_a_new_one(both, tmp_path):
     for name in names[0]:
         if name.name != "report.json":  # which says what it was made from
             assert (reports[0] / name).read_bytes() == (reports[1] / name).read_bytes(), name
+
+
+@pytest.mark.parametrize("whose", ["", "personal_", "solo_"])
+def test_what_clients_judge_by_was_called_training(whose):
+    """The loss, and the metric that a requirement is about; sizes are still those of training."""
+    assert column(f"{whose}train_loss") == f"{whose}judging_loss"
+    assert column(f"{whose}train_macro_f1") == f"{whose}judging_macro_f1"
+    assert column("train_samples") == "train_samples"
+    assert column("test_accuracy") == "test_accuracy"
 
 
 def test_an_old_folder_is_watched(both):

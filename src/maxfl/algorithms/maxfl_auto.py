@@ -4,6 +4,9 @@
     s_1 = mean of |F_k(w) − ρ_k| over the first cohort, which all weigh the same in (T_0 = ∞)
     s_{t+1} = s_t · exp(γ (p − share of the cohort with |F_k(w) − ρ_k| < s_t))
 
+Who is on its requirement to the last digit counts as p, and so moves s neither way: where many are,
+as with an accuracy of 100 %, s would else fall to 0, and with it the weight of all others.
+
 It differs from MaxFL in the temperature of round t. s_t tracks the p-quantile of |F_k − ρ_k|: it
 rises while fewer than a share p of the cohort are that near to their requirement, and falls while
 more are. So about a share p of the clients is always on the steep part of the sigmoid, whether
@@ -83,17 +86,18 @@ def temperature(hparams: HParams, state: ServerState) -> Array:
 def next_state(
     hparams: HParams, state: ServerState, near: Any, gaps: Any, participated: Any
 ) -> ServerState:
-    """Return what the server keeps after a round.
+    """Return what the server keeps after a round; s stays where nobody participated.
 
     Args:
         hparams: Hyper-parameters.
         state: Of the round.
-        near: How many of those that participated have |F_k − ρ_k| < s_t.
+        near: Sum of what those that participated say to |F_k − ρ_k| < s_t, see ``appeal.nearness``.
         gaps: Their Σ |F_k − ρ_k|, which counts where s_t is not known.
         participated: How many did.
     """
     count, now = jnp.maximum(participated, 1), scale(hparams, state)
-    tracked = now * jnp.exp(hparams.gain * (hparams.quantile - near / count))
+    ahead = jnp.where(participated > 0, hparams.quantile - near / count, 0.0)
+    tracked = now * jnp.exp(hparams.gain * ahead)
     return ServerState(state.rounds + 1, jnp.where(now > 0, tracked, gaps / count))
 
 
@@ -107,10 +111,11 @@ def server_update(
     hparams: HParams, server: Server, total: WeightedSum, cohort: Cohort
 ) -> tuple[Params, ServerState]:
     """Move as MaxFL does, and let s follow the gaps of those that participated."""
-    gap, here = abs(cohort.cost - cohort.requirement), cohort.participated
-    near = here & (gap < scale(hparams, server.state))
-    gaps = jnp.where(here & jnp.isfinite(gap), gap, 0.0).sum()
-    renewed = next_state(hparams, server.state, near.sum(), gaps, here.sum())
+    here = cohort.participated & jnp.isfinite(cohort.gap)
+    now = scale(hparams, server.state)
+    near = appeal.nearness(cohort.gap, cohort.requirement, now, hparams.quantile)
+    near, gaps = (jnp.where(here, value, 0.0).sum() for value in (near, abs(cohort.gap)))
+    renewed = next_state(hparams, server.state, near, gaps, here.sum())
     return average(total, hparams.epsilon), renewed
 
 

@@ -106,6 +106,8 @@ class Cohort(NamedTuple):
         weight: q_k as reported, float[m].
         metric_cost: The metric that requirements are about, as reported, negated where more of it
             is better, float[m]; None where they are about the loss.
+        finetuned_cost: What requirements are about, of the fine-tuned model, float[m]; the same as
+            ``cost`` where clients do not fine-tune, or None.
     """
 
     client_id: Array
@@ -114,11 +116,18 @@ class Cohort(NamedTuple):
     requirement: Array
     weight: Array
     metric_cost: Any = None
+    finetuned_cost: Any = None
 
     @property
     def cost(self) -> Array:
         """What requirements are about, less being better: F_k(w), or a metric, float[m]."""
         return self.loss if self.metric_cost is None else self.metric_cost
+
+    @property
+    def gap(self) -> Array:
+        """Cost − ρ_k, of the fine-tuned model where clients fine-tune, float[m]."""
+        cost = self.cost if self.finetuned_cost is None else self.finetuned_cost
+        return cost - self.requirement
 
 
 class WeightedSum(NamedTuple):

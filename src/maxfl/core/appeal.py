@@ -21,6 +21,8 @@ import numpy as np
 
 Array = TypeVar("Array", bound=Any)
 """A NumPy or JAX array, or a float; what goes in comes out."""
+TIE = 2e-6
+"""A gap this small, as a share of the requirement, is none: ``criterion`` adds half of it."""
 
 
 def namespace(x: Any) -> Any:
@@ -48,6 +50,16 @@ def weight(loss: Array, requirement: Array, temperature: float | Array = 1.0) ->
     xp = namespace(gap)
     e = xp.exp(-xp.abs(gap))
     return e / (1.0 + e) ** 2
+
+
+def nearness(gap: Array, requirement: Array, scale: Any, quantile: Any) -> Array:
+    """Return what a client adds to the count of those within ``scale`` of their requirement.
+
+    1 if it is one of them, else 0; ``quantile``, the share that is aimed at, if it is on its
+    requirement to the last digit: metrics are counts of few samples, and tie often.
+    """
+    tie = abs(gap) <= TIE * namespace(requirement).maximum(abs(requirement), TIE)
+    return namespace(gap).where(tie, quantile, 1.0 * (abs(gap) < scale))
 
 
 def satisfied(loss: Array, requirement: Array) -> Array:

@@ -73,7 +73,9 @@ def with_judging(
     ``client_ids``, int[K], are its clients' among all, where these are more.
     """
     if not chosen.holds_out:
-        return federation._replace(judging=None)
+        # The digest of one that was read from disk is of all its parts.
+        kept = federation.known_digest if federation.judging is None else None
+        return federation._replace(judging=None, known_digest=kept)
     if federation.judging is not None:
         return federation
     metadata = federation.metadata

@@ -83,13 +83,16 @@ def train_cohort(
     client_states = write_states(
         state.client_states, slots, cohort.participated, replies.client_state
     )
-    # Momentum, or a projection, would move what nobody worked on, or nobody has a weight in.
-    moves = cohort.participated.any() & (total.weight > 0)
-    server, opt_state = jax.tree.map(
-        lambda new, old: jnp.where(moves, new, old),
-        (Server(params, server_state), opt_state),
-        (state.server, state.opt_state),
+    # Momentum, or a projection, would move what nobody worked on, or nobody has a weight in. What
+    # the method keeps goes on in the latter case, or it could never find weights that are seen.
+    somebody = cohort.participated.any()
+    params, opt_state = jax.tree.map(
+        partial(jnp.where, somebody & (total.weight > 0)),
+        (params, opt_state),
+        (state.server.params, state.opt_state),
     )
+    server_state = jax.tree.map(partial(jnp.where, somebody), server_state, state.server.state)
+    server = Server(params, server_state)
     step = _measure_step(state.server.params, server.params)
     record = CohortRecord(cohort.client_id, sampled, cohort.participated, cohort.weight)
     return State(server, client_states, opt_state), RoundRecord(record, step)

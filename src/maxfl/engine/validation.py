@@ -89,13 +89,17 @@ def _check_local_steps(experiment: Experiment) -> None:
             f"{algorithm.name} is defined for plain SGD steps of its clients, not for {what}: "
             f"leave the local optimizer as it is, or choose another method"
         )
-    sizes = np.unique(np.asarray(experiment.training.batch_size))
     params = jax.eval_shape(experiment.model.init, jax.eval_shape(lambda: jax.random.key(0)))
-    if isinstance(params, Variables) and len(sizes) > 1:
-        raise InputError(
-            f"training.batch_size = {sizes.tolist()}: a model with state, such as BatchNorm's, "
-            f"would see the samples by which smaller minibatches are filled up; give one size"
-        )
+    if not isinstance(params, Variables):
+        return
+    alone = experiment.requirement.training.batch_size or ()
+    for table, given in (("training", experiment.training.batch_size), ("requirement", alone)):
+        sizes = np.unique(np.asarray(given))
+        if len(sizes) > 1:
+            raise InputError(
+                f"{table}.batch_size = {sizes.tolist()}: a model with state, such as BatchNorm's, "
+                f"would see the samples by which smaller minibatches are filled up; give one size"
+            )
 
 
 def _tell_of_convolutions(experiment: Experiment) -> None:

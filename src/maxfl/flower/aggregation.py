@@ -126,6 +126,11 @@ def why_no_step(
     return "" if finite else "the step along the replies is not finite"
 
 
+def counts_enough(config: StrategyConfig, total: RoundTotal) -> bool:
+    """Return whether enough clients participated for the round to tell something of their gaps."""
+    return total.sums is not None and total.counts.participated >= config.min_replies
+
+
 def _why_no_weight(config: StrategyConfig, num_weighted: int) -> str:
     """Return why good replies have no weight together, though so many of them have one."""
     aggregator = config.aggregator

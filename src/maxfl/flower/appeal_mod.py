@@ -113,21 +113,22 @@ def _train(
         return reply
     temperature: Any = config.get(keys.TEMPERATURE, 1.0)
     weight = float(appeal.weight(measured.loss, measured.requirement, temperature))
-    solver = _solver_metrics(measured, config.get(keys.SCALE))
+    solver = _solver_metrics(measured, config.get(keys.SCALE), config.get(keys.QUANTILE))
     metrics = {keys.SATISFIED: int(measured.satisfied), keys.WEIGHT: weight}
     _add_metrics(reply, metrics | solver | losses)
     return reply
 
 
-def _solver_metrics(measured: _Measurement, scale: Any) -> dict[str, float]:
-    """Return what the temperature follows: whether the gap is below s_t.
+def _solver_metrics(measured: _Measurement, scale: Any, quantile: Any) -> dict[str, float]:
+    """Return what the temperature follows: ``appeal.nearness``, whether the gap is below s_t.
 
     The gap itself goes out only where the server knows no s_t yet, and begins at the mean gap.
     """
     if scale is None:
         return {}
-    gap = abs(measured.loss - measured.requirement)
-    return {keys.NEAR: int(gap < scale)} | ({} if scale > 0 else {keys.GAP: gap})
+    gap = measured.loss - measured.requirement
+    near = float(appeal.nearness(gap, measured.requirement, scale, quantile))
+    return {keys.NEAR: near} | ({} if scale > 0 else {keys.GAP: abs(gap)})
 
 
 def _evaluate(

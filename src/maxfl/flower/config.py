@@ -64,6 +64,11 @@ class StrategyConfig(NamedTuple):
         return self.temperature == AUTO and not self.observe_only
 
     @property
+    def quantile(self) -> float | None:
+        """p, which clients in a tie answer with; None where the temperature is fixed."""
+        return float(self.algorithm.hparams.quantile) if self.follows_gaps else None
+
+    @property
     def fixed_temperature(self) -> float:
         """T where it does not; one who only observes sees weights at the paper's."""
         return 1.0 if self.temperature == AUTO else float(self.temperature)

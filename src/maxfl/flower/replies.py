@@ -43,7 +43,8 @@ class AcceptedReply(NamedTuple):
         update: Δ_k = w − w_k, by name.
         weight: q_k.
         satisfied: Whether the model that went out met the client's requirement.
-        near: Whether its loss was within s_t of the requirement, where that is asked.
+        near: 1 if its loss was within s_t of the requirement, where that is asked, else 0; p in a
+            tie.
         gap: How far its loss was from the requirement, where that is asked; else 0.
         examples: Samples that it trained on, as it says; 0 if it does not.
     """
@@ -52,7 +53,7 @@ class AcceptedReply(NamedTuple):
     update: Arrays
     weight: float
     satisfied: bool
-    near: bool
+    near: float
     gap: float
     examples: float
 
@@ -80,14 +81,14 @@ class ReplyLimits(NamedTuple):
         max_update_norm: Largest norm of its update.
         examples_key: Metric that holds the number of its samples.
         needs_examples: Whether that number is needed, since it is the weight.
-        needs_near: Whether it must say if its loss is near the requirement.
+        quantile: p, if it must say whether its loss is near the requirement, 1, 0 or, in a tie, p.
         needs_gap: Whether it must say how far it is.
     """
 
     max_update_norm: float
     examples_key: str
     needs_examples: bool
-    needs_near: bool
+    quantile: float | None
     needs_gap: bool = False
 
 
@@ -160,15 +161,15 @@ def _wrong_metrics(metrics: MetricRecord, limits: ReplyLimits) -> str:
 
 def _wrong_solver_metrics(metrics: MetricRecord, limits: ReplyLimits) -> str:
     """Return what is wrong with what the temperature follows, "" if nothing is."""
-    needed = {keys.NEAR: limits.needs_near, keys.GAP: limits.needs_gap}
+    needed = {keys.NEAR: limits.quantile is not None, keys.GAP: limits.needs_gap}
     if missing := [name for name, is_needed in needed.items() if is_needed and name not in metrics]:
         return (
             f"no {missing[0]}, which the temperature follows: its client runs an older maxfl; "
             f"install the server's version there"
         )
     near, gap = metrics.get(keys.NEAR), metrics.get(keys.GAP)
-    if limits.needs_near and near not in (0, 1):
-        return f"{keys.NEAR} is {near!r}; expected 0 or 1"
+    if limits.quantile is not None and near not in (0, 1, limits.quantile):
+        return f"{keys.NEAR} is {near!r}; expected 0, 1 or {limits.quantile:g}"
     if limits.needs_gap and not (isinstance(gap, int | float) and 0 <= gap < math.inf):
         return f"{keys.GAP} is {gap!r}; expected a number from 0 up"
     return ""

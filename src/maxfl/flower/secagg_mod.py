@@ -101,12 +101,12 @@ def _participant_term(
         raise InputError("this client's trained model has values that are not finite")
     factor = weight * min(1.0, clip / norm if norm else 1.0)
     return [factor * u for u in update] + [
-        _scalars(weight, satisfied=int(satisfied), near=int(near), gap=gap)
+        _scalars(weight, satisfied=int(satisfied), near=float(near), gap=gap)
     ]
 
 
 def _scalars(
-    weight: float, *, satisfied: int = 0, declined: int = 0, near: int = 0, gap: float = 0.0
+    weight: float, *, satisfied: int = 0, declined: int = 0, near: float = 0, gap: float = 0.0
 ) -> NDArray[np.float64]:
     """Return what a client adds to the sums beside its update; all of it is at most ¼, as weights.
 

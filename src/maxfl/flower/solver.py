@@ -3,8 +3,8 @@
 With ``temperature="auto"`` it is ``maxfl.maxfl_auto``, with a number the paper's MaxFL. Clients are
 told T_t and s_t, and answer whether |F_k − ρ_k| < s_t; the next s_t follows from how many of them
 said so, which is a sum. In the first round, unless s_0 is given, they answer with |F_k − ρ_k|, of
-which s_t begins as the mean. Where the model stays as it was, so does what is kept here, as in the
-simulation.
+which s_t begins as the mean. Where too few clients reply, s_t stays; where they have no weight, or
+one that is lost in noise, s_t goes on, as in the simulation.
 """
 
 from typing import Any
@@ -37,7 +37,7 @@ def solver_of_round(config: StrategyConfig, state: SolverState) -> Solver:
 
 
 def follow_gaps(config: StrategyConfig, state: SolverState, total: RoundTotal) -> SolverState:
-    """Return what the server keeps after a step, by how many participated and were near."""
+    """Return what the server keeps after a round, by how many participated and were near."""
     counts, sums = total
     if state is None or sums is None or sums.near is None:
         return state

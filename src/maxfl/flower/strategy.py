@@ -28,7 +28,14 @@ from maxfl.core.aggregators import Aggregator
 from maxfl.core.metrics import ACCURACY, MetricInfo
 from maxfl.core.schedules import Schedule
 from maxfl.flower import keys
-from maxfl.flower.aggregation import Sampled, absences, add_up, step_along, why_no_step
+from maxfl.flower.aggregation import (
+    Sampled,
+    absences,
+    add_up,
+    counts_enough,
+    step_along,
+    why_no_step,
+)
 from maxfl.flower.config import (
     AUTO,
     StrategyConfig,
@@ -158,7 +165,7 @@ class MaxFL(FedAvg):
         # What is clipped need not be rejected; and who is, noise could not hide.
         max_norm = max_update_norm if privacy is None else math.inf
         self._limits = ReplyLimits(
-            max_norm, self.weighted_by_key, observe_only, self._config.follows_gaps
+            max_norm, self.weighted_by_key, observe_only, self._config.quantile
         )
         self._metric_names = MetricNames(metric_key or metric.name, self.weighted_by_key)
         self._folder_path, self._resume = None if folder is None else Path(folder), resume
@@ -267,8 +274,8 @@ class MaxFL(FedAvg):
         self._rate = server_rate(self._config, number, self.num_rounds)
         solver = solver_of_round(self._config, self._solver)
         config[keys.TEMPERATURE] = solver.temperature
-        if solver.follows_gaps:
-            config[keys.SCALE] = solver.scale
+        if self._config.quantile is not None:
+            config[keys.SCALE], config[keys.QUANTILE] = solver.scale, self._config.quantile
         config[keys.MAY_DECLINE] = self._may_decline(number)
         config[keys.COLLECT_LOSSES] = self._config.collect_losses
         sample = self._sample_privately if self._config.private else super().configure_train
@@ -322,11 +329,13 @@ class MaxFL(FedAvg):
             of_apps = app_metrics(messages, nodes, self.train_metrics_aggr_fn, self.weighted_by_key)
         metrics = MetricRecord({**of_apps, **counts._asdict(), "gm-appeal": counts.gm_appeal})
         model = step_along(self._config, self._rate, self._model, total)
+        if counts_enough(self._config, total):
+            # Without a step too: where T is so small that no weight is left, s must rise.
+            self._solver = follow_gaps(self._config, self._solver, total)
         if problem := why_no_step(self._config, total, model, sorted_replies):
             log(WARNING, "%s: the model stays as it was", problem)
             self._current = self._current and self._current._replace(no_step=problem)
             return None, metrics
-        self._solver = follow_gaps(self._config, self._solver, total)
         return None if model is None else to_record(model), metrics
 
     def _begin_entry(

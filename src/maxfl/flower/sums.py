@@ -94,14 +94,14 @@ def estimate_counts(sampled: int, sums: RoundSums) -> Counts:
     )
 
 
-def estimate_near(near: float, participated: int) -> int:
+def estimate_near(near: float, participated: int) -> float:
     """Estimate how many participants were near their requirement, from a sum that may be noisy.
 
     It may come out below 0 or above all: cutting noise off at 0, near which the share is, would
     make it larger on average and s ever smaller. The bounds, a share of −1 and one of 2, keep one
     bad draw from throwing s far off.
     """
-    return round(min(max(near, -participated), 2 * participated))
+    return min(max(near, -participated), 2 * participated)
 
 
 def sum_updates(

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from maxfl.paper.settings import PROTOCOL
-from maxfl.report.legacy import COLUMNS, METRICS, SETTINGS
+from maxfl.report.legacy import METRICS, SETTINGS, column
 
 STUDIES = {"liars": "byzantine", "tuned": "finetuned"}
 """Names of studies, and what they are called now."""
@@ -31,7 +31,7 @@ def rename_summary(summary: dict[str, Any]) -> dict[str, Any]:
 
 def rename_table(table: pa.Table) -> pa.Table:
     """Return a table of a study, that of version 0.1 with its new columns and parts."""
-    names = [(COLUMNS | SETTINGS).get(name, name) for name in table.column_names]
+    names = [SETTINGS.get(name, column(name)) for name in table.column_names]
     place = table.column_names.index("part")
     parts = pc.replace_substring(table["part"], *PART)
     table = table.set_column(place, "part", parts).rename_columns(names)

@@ -188,7 +188,7 @@ def draw_weights(trace: Trace, method: str, temperature: float) -> Figure:
                       label=name, mfc="none")  # fmt: skip
         axis.axvline(0, color="0.4", lw=0.8, ls=":")
         decides = deciding_words(trace.decides)
-        axis.set_xlabel(f"gap of {decides}: left of 0, clients are satisfied on training data")
+        axis.set_xlabel(f"gap of {decides}: left of 0, clients are satisfied on judging data")
         axis.set_ylabel("weight q")
         axis.set_title(f"{method}: seen clients on the curve of weights, T = {temperature:g}",
                        loc="left", fontsize=10)  # fmt: skip

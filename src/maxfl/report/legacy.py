@@ -3,6 +3,7 @@
 An experiment is finished by the version that began it.
 """
 
+import re
 from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
@@ -63,9 +64,11 @@ COLUMNS = {
         for verb in ("appeals", "satisfied")
         for old, new in (("held_out", "test"), ("training", "judging"), ("literal", "literal"))
     },
-    **{f"{whose}train_loss": f"{whose}judging_loss" for whose in ("", "personal_", "solo_")},
 }
-"""Columns of tables, and what they are called now."""
+"""Columns of tables, and what they are called now; ``column`` knows some more."""
+MEASURED = re.compile(r"(personal_|solo_|)train_(?!samples$)(\w+)")
+"""Columns of a loss, or of a metric that requirements are about, on the data that clients judge by:
+these were always their training data."""
 METRICS = {
     "survey_asked": "all_responded",
     "survey_willing": "all_willing",
@@ -79,6 +82,13 @@ METRICS = {
 """Names in the column ``metric`` (two of them on Flower alone), and what they are called now."""
 READINGS = {"held-out": "test", "training": "judging"}
 """Readings of GM-Appeal in ``summary.json``, and what they are called now."""
+
+
+def column(name: str) -> str:
+    """Return what a column of a table is called now."""
+    if measured := MEASURED.fullmatch(name):
+        return f"{measured[1]}judging_{measured[2]}"
+    return COLUMNS.get(name, name)
 
 
 def rename_settings(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from maxfl.core.local_optimizers import LocalHParams
 from maxfl.core.metrics import MetricInfo
 from maxfl.core.schedules import ScheduleHParams
 from maxfl.report.configurations import Configuration, Found, name_all
-from maxfl.report.legacy import COLUMNS, how_to_finish, rename_figures, rename_settings
 from maxfl.report.legacy import METRICS as METRIC_NAMES
+from maxfl.report.legacy import column, how_to_finish, rename_figures, rename_settings
 from maxfl.utils.dicts import flatten
 from maxfl.utils.errors import InputError
 from maxfl.utils.files import read_mapping
@@ -287,11 +287,11 @@ def _label_metrics(metrics: pa.Table, configuration: Configuration) -> pa.Table:
 def read_table(path: Path, **options: Any) -> pa.Table:
     """Read a file, with the names of today for earlier ones; options are pyarrow's."""
     try:
-        old = {new: name for name, new in COLUMNS.items() if name in pq.read_schema(path).names}
+        old = {column(name): name for name in pq.read_schema(path).names}
         if columns := options.get("columns"):
             options["columns"] = [old.get(name, name) for name in columns]
         table = pq.read_table(path, page_checksum_verification=True, **options)
-        table = table.rename_columns([COLUMNS.get(name, name) for name in table.column_names])
+        table = table.rename_columns([*map(column, table.column_names)])
         return _rename_metrics(table) if "metric" in table.column_names else table
     except (OSError, KeyError, pa.ArrowException) as error:
         raise InputError(

@@ -116,7 +116,7 @@ const within = (value, [low, high]) => Math.max(low, Math.min(high, value));
 function weightChart(trace, run) {
   const method = theCase().methods[run.method];
   const range = rangeOf(trace.gap);
-  const f = frame($("chart-weights"), { x: range, y: [0, .26], xLabel: `gap of ${D.decides} on training data`, label: "weight over gap" });
+  const f = frame($("chart-weights"), { x: range, y: [0, .26], xLabel: `gap of ${D.decides} on judging data`, label: "weight over gap" });
   draw(f.svg, "line", { x1: f.x(0), x2: f.x(0), y1: f.top, y2: f.height - f.bottom, stroke: "#56616e", "stroke-dasharray": "2 3" });
   draw(f.svg, "text", { x: f.x(0) - 6, y: f.top - 8, "text-anchor": "end" }, "satisfied");
   draw(f.svg, "text", { x: f.x(0) + 6, y: f.top - 8 }, "not satisfied");
