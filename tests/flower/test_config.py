@@ -23,6 +23,7 @@ pytestmark = [pytest.mark.extras, pytest.mark.usefixtures("flower_identity")]
         (lambda: MaxFL(scale=0), "scale"),
         (lambda: MaxFL(scale=0.5, temperature=1.0), "temperature = 1.0 does not: leave one"),
         (lambda: MaxFL(server_schedule="cosine"), "expected one of maxfl.schedules"),
+        (lambda: MaxFL(server_lr=[1.0, 2.0]), r"server_lr = .*: expected one number"),
         (lambda: MaxFL(max_update_norm=-1), "max_update_norm"),
         (lambda: MaxFL(aggregator=aggregators.mean(clip_norm=-1)), "server.clip_norm"),
         (lambda: MaxFL(decline_after=-1), "decline_after"),

@@ -1,7 +1,8 @@
 """q-FFL by q-FedAvg: clients with a large loss pull harder.
 
 Li, Sanjabi, Beirami, Smith, "Fair Resource Allocation in Federated Learning", ICLR 2020,
-algorithm 2, with L = 1/η_l and F_k(w) over all training data before the round:
+algorithm 2, with L = 1/η_l and F_k(w) before the round, on the data that clients judge by (in the
+paper, and with ``requirement.judge = "training"``, all training data):
 
     g_k = Δ_k/η_l,   D_k = F_k^q g_k,   h_k = q F_k^(q−1) ‖g_k‖² + F_k^q/η_l,   w ← w − η_g ΣD/Σh
 

@@ -42,7 +42,8 @@ class Client(NamedTuple):
     Attributes:
         client_id: Its index in the federation, int.
         size: Number of its training samples n_k, int.
-        loss: F_k(w), mean loss of the server's model over all its training data.
+        loss: F_k(w), mean loss of the server's model over the data that the client judges by: by
+            default samples that it does not train on.
         finetuned_loss: The same after fine-tuning, where clients fine-tune; else F_k(w).
         requirement: ρ_k, what ``cost`` must lie below: the loss that the model must beat.
         metric_cost: The metric that the requirement is about, negated where more of it is better;
