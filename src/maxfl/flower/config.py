@@ -146,8 +146,10 @@ def validate(config: StrategyConfig, fraction_evaluate: float) -> None:
     _check_solver(config)
     check_number("server_lr", config.server_lr, above=0)
     if isinstance(config.server_lr, Iterable):
-        raise InputError(f"server_lr = {config.server_lr!r:.60}: expected one number; runs on Flower "
-                         f"have one configuration")  # fmt: skip
+        raise InputError(
+            f"server_lr = {config.server_lr!r:.60}: expected one number; on Flower there is one "
+            f"configuration"
+        )
     check_number("min_participants", config.min_participants, least=0, whole=True)
     check_number("min_replies", config.min_replies, least=1, whole=True)
     check_number("max_update_norm", config.max_update_norm, above=0)

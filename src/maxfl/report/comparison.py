@@ -24,8 +24,9 @@ PAIRED = (
     "Paired: both methods had the same clients and data in every seed. In brackets: the 95 % "
     "interval of A − B, by a bootstrap over seeds and over clients within; A is ahead where that "
     "of GM-Appeal lies above 0, behind below it, else they are not told apart. Only A, only B: "
-    "clients, per seed, whom one satisfies and the other does not (on test data, honest clients); p: "
-    "McNemar's exact test of these, every client once. Nothing is corrected for many comparisons."
+    "clients, per seed, whom one satisfies and the other does not (on test data, honest clients); "
+    "p: McNemar's exact test of these, every client once. Nothing is corrected for many "
+    "comparisons."
 )
 PERSONAL = "Methods with personal models are compared by these: their clients would use them."
 
