@@ -20,6 +20,7 @@ from maxfl.paper.compare import compare
 from maxfl.paper.declare import Exhibit
 from maxfl.paper.plot import draw
 from maxfl.paper.results import StudyResults, read, read_search, reference_run
+from maxfl.paper.troubles import not_run, trouble_lines
 from maxfl.utils.files import read_json
 from maxfl.utils.paths import STUDY
 
@@ -49,6 +50,8 @@ def table(name: str) -> str:
     results = reference_results(exhibit)
     figure = f"![{exhibit.title}]({name}.png)\n"
     parts = [figure] if exhibit.name in LEADING else []
+    if missing := not_run(exhibit, results):
+        parts.append(f"Not run yet: {', '.join(missing)}.\n")
     for comparison in compare(exhibit, results):
         rows = [_italic(row) if row[0].startswith(" ") else row for row in comparison.rows]
         remarks = "".join(f"- {remark}\n" for remark in comparison.remarks)
@@ -65,7 +68,7 @@ def _made(exhibit: Exhibit, results: StudyResults) -> str:
     """Say how the runs were made, and what went wrong in some."""
     summary = results.summary
     parts = {column.part for column in exhibit.columns}
-    lines = [f"- {line}.\n" for line in results.troubles(parts)]
+    lines = [f"- {line}.\n" for line in trouble_lines(exhibit, results)]
     chosen = [f"- Chosen for {part}: {_points(points)}.\n"
               for part, points in summary["chosen"].items()
               if part in parts and exhibit.study.grid]  # fmt: skip

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from maxfl.cli.terminal import spread
+from maxfl.paper.catalogue import EXHIBITS
 from support.commands import ROOT
 from support.data_files import need
 from support.pages import read_csv
@@ -38,6 +39,17 @@ def test_the_reproduction_page_shows_the_reference_runs():
     assert page == fill(page)
 
 
+def test_the_page_names_the_parts_that_were_not_run():
+    table = runpy.run_path(str(ROOT / "scripts/fill_reproduction_page.py"))["table"]
+    whole = table.__globals__["reference_results"](EXHIBITS["when"])
+    assert "Not run yet" not in table("when")
+    some = dict(list(whole.summary["chosen"].items())[:23])
+    cut = whole._replace(summary=whole.summary | {"chosen": some})
+    table.__globals__["reference_results"] = lambda _: cut
+    missing = (f"40 % in conflict: ρ = {multiple} × solo" for multiple in ("1", "0.8"))
+    assert f"Not run yet: {', '.join(missing)}.\n" in table("when")
+
+
 def test_the_sentences_on_single_rates_are_true():
     text = " ".join((ROOT / "docs/reproduction.md").read_text(encoding="utf-8").split())
     fill = runpy.run_path(str(ROOT / "scripts/fill_reproduction_page.py"))
@@ -67,7 +79,6 @@ def test_the_sentences_on_single_rates_are_true():
 @pytest.mark.processes
 def test_what_is_said_of_requirements_and_batch_sizes_is_true():
     from maxfl.data.registry import FASHION_MNIST
-    from maxfl.paper.catalogue import EXHIBITS
     from maxfl.paper.study import configure
     from maxfl.runs.build import build
 

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from maxfl.cli.app import app
 from maxfl.data.download import UnavailableError
 from maxfl.paper.catalogue import EXHIBITS
+from maxfl.paper.results import read, reference_run
 from maxfl.utils.errors import InputError
 
 
@@ -31,10 +32,25 @@ def test_reference_runs_are_shown_beside_the_papers(tmp_path, monkeypatch):
     text = command("show", "tab:testacc")
     assert "43.70 ± 0.02" in text, "the paper's figures stand as printed"
     assert "THE ORDER DIFFERS" in text
-    assert "MW-Fed: nobody willing from round 11 on (seeds 0, 1, 2)" in text
+    assert "EMNIST: everybody left: MW-Fed in 3 of 3 seeds (round 11)" in text
     assert "STAND-IN" in command("show", "tab:unseen")
     assert "η_l = 0.05" in command("show", "sensitivity")
     assert "best, seen" in command("show", "limit")
+
+
+def test_leads_are_shown_with_their_levels_and_what_is_missing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = " ".join(command("show", "when").split())
+    assert "FedAvg → MaxFL auto: unseen: GM-Appeal" in text
+    assert "below ρ, 2 to 0.8 times that of a model trained alone" in text
+    study = EXHIBITS["when"].study
+    one = read(reference_run("when"), "when")
+    few = {part.label: one.summary["chosen"][part.label] for part in study.parts[:5]}
+    cut = one._replace(summary=one.summary | {"chosen": few})
+    monkeypatch.setattr("maxfl.cli.paper.read", lambda *_: cut)
+    text = " ".join(command("show", "when").split())
+    assert "Not in this run: 10 % in conflict, 20 % in conflict, 30 % in conflict, 40 %" in text
+    assert "5 of 25 parts" in command("list")
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,8 @@ from maxfl.paper.declare import Exhibit, Study, data_config, with_paper_data
 from maxfl.paper.plot import draw
 from maxfl.paper.results import StudyResults, read, reference_run
 from maxfl.paper.study import SCALES, run_study
-from maxfl.paper.words import Comparison
+from maxfl.paper.troubles import not_run, trouble_lines
+from maxfl.paper.words import Comparison, gm_appeal_note
 from maxfl.utils.errors import InputError, check_choice
 from maxfl.utils.paths import STUDY
 
@@ -147,7 +148,9 @@ def _reference_parts(exhibit: Exhibit) -> str:
         return "no"
     shown = {column.part for column in exhibit.columns}
     parts = [part for part in read(folder, exhibit.study.name).parts if part in shown]
-    return "; ".join(parts) if len(parts) < 4 else "yes"
+    if len(parts) < 4:
+        return "; ".join(parts)
+    return "yes" if len(parts) == len(shown) else f"{len(parts)} of {len(shown)} parts"
 
 
 def _run_theory(name: str, options: Options) -> None:
@@ -249,8 +252,10 @@ def _show(exhibit: Exhibit, results: StudyResults) -> None:
     """Print tables, remarks, and how they were made."""
     for comparison in compare(exhibit, results):
         _print_table(comparison)
-    for line in results.troubles({column.part for column in exhibit.columns}):
-        console.print(f"  {line}", style="dim", highlight=False)
+    for line in trouble_lines(exhibit, results):
+        console.print(f"{line}.", style="dim", highlight=False)
+    if missing := not_run(exhibit, results):
+        console.print(f"Not in this run: {', '.join(missing)}.", highlight=False, markup=False)
     summary = results.summary
     if not summary["scale"].startswith("full"):
         console.print(
@@ -262,20 +267,23 @@ def _show(exhibit: Exhibit, results: StudyResults) -> None:
     time = "in several sittings" if seconds is None else f"in {seconds:.0f} s"
     console.print(
         f"Ours: {summary['scale']}; {time} on {summary['device']}; from {results.folder}.\n"
-        f"GM-Appeal: share of clients whose test loss with the global model is below that of a "
-        f"model trained alone; ± is the standard deviation over seeds{_intervals(exhibit)}.",
+        f"{_footnote(exhibit)}.",
         style="dim", highlight=False,
     )  # fmt: skip
 
 
-def _intervals(exhibit: Exhibit) -> str:
-    """Say what leads are, where a table has some."""
-    if not exhibit.study.baseline:
-        return ""
-    return (
-        f"; leads are over {exhibit.study.baseline}, seed by seed, with 95 % intervals (bootstrap "
-        f"over seeds)"
-    )
+def _footnote(exhibit: Exhibit) -> str:
+    """Say what figures, spreads and leads of a table are."""
+    notes = []
+    if appeal := gm_appeal_note(exhibit):
+        notes.append(f"GM-Appeal: {appeal}")
+    if exhibit.layout != "phases":
+        notes.append("± is the standard deviation over seeds")
+    if baseline := exhibit.study.baseline:
+        notes.append(
+            f"leads are over {baseline}, seed by seed, with 95 % intervals (bootstrap over seeds)"
+        )
+    return "; ".join(notes)
 
 
 def _show_limit(folder: Path) -> None:

@@ -23,7 +23,7 @@ def compare(exhibit: Exhibit, results: StudyResults) -> list[Comparison]:
         case "best":
             return [compare_best(exhibit, results)]
         case "phases":
-            return [compare_phases(exhibit, results)]
+            return compare_phases(exhibit, results)
         case "methods":
             return _by_method(exhibit, results)
 

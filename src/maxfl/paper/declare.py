@@ -20,9 +20,10 @@ Layout = Literal["methods", "parts", "leads", "best", "phases"]
 
 - methods: a table for each part, with a row for each method;
 - parts: one, with a row for each part and a column for each method;
-- leads: one for each group of parts: methods, and what they are ahead of the baseline by;
+- leads: for each group of parts, metric, and seen or unseen clients: methods, and what they are
+  ahead of the baseline by;
 - best: one, with a row for each part: the last method beside the best of the others;
-- phases: one of the last method's leads, with a row for each group of parts.
+- phases: the last method's leads, and their levels, with a row for each group of parts.
 """
 
 

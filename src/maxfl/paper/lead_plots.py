@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
-from maxfl.paper.declare import Exhibit
-from maxfl.paper.leads import interval_cell, lead, phases
+from maxfl.paper.declare import Column, Exhibit
+from maxfl.paper.leads import Phase, interval_cell, lead, levels_cell, phases
 from maxfl.paper.results import StudyResults
 from maxfl.report.statistics.bootstrap import Interval
 from maxfl.report.style import STYLE, line_style
@@ -73,20 +73,21 @@ def _draw_intervals(
 def draw_phases(exhibit: Exhibit, results: StudyResults, path: Path) -> None:
     """Write the phase diagram: groups upwards, their parts to the right, colour for the lead.
 
-    Cells whose interval contains 0 are hatched.
+    Below a lead are its interval and, in italics, the baseline's → the method's mean. Cells whose
+    interval contains 0 are hatched.
     """
-    rows, columns, leads = phases(exhibit, results)
-    means: NDArray[Any] = np.array([[cell.mean for cell in row] for row in leads])
+    rows, columns, cells = phases(exhibit, results)
+    means: NDArray[Any] = np.array([[cell.lead.mean for cell in row] for row in cells])
     with mpl.rc_context({**STYLE, "axes.grid": False}):
-        size = (1.9 + 1.25 * len(columns), 1.2 + 0.72 * len(rows))
+        size = (1.9 + 1.25 * len(columns), 1.2 + 0.8 * len(rows))
         figure = Figure(figsize=size, layout="constrained")
         axis = figure.subplots()
         image = axis.imshow(
             means, cmap="RdBu", vmin=-WIDEST, vmax=WIDEST, origin="lower", aspect="auto"
         )
-        for i, row in enumerate(leads):
+        for i, row in enumerate(cells):
             for j, cell in enumerate(row):
-                _cell(axis, i, j, cell, interval_cell(cell, exhibit.columns[0]))
+                _draw_cell(axis, i, j, cell, exhibit.columns[0])
         axis.set_xticks(range(len(columns)), columns, fontsize=9)
         axis.set_yticks(range(len(rows)), rows, fontsize=9)
         axis.set_ylabel(exhibit.axes[0])
@@ -94,19 +95,26 @@ def draw_phases(exhibit: Exhibit, results: StudyResults, path: Path) -> None:
         axis.spines[:].set_visible(False)
         bar = figure.colorbar(image, ax=axis, extend="both")
         method, baseline = exhibit.method_labels[-1], exhibit.study.baseline
-        bar.set_label(f"GM-Appeal of unseen clients,\n{method} − {baseline}")
+        bar.set_label(f"GM-Appeal of unseen clients, {method} − {baseline}\n"
+                      f"(in italics: {baseline} → {method})")  # fmt: skip
         figure.savefig(path, dpi=150)
 
 
-def _cell(axis: Axes, i: int, j: int, cell: Interval, text: str) -> None:
-    """Write a lead above its interval, and hatch a cell that is not told apart from 0."""
-    if not np.isfinite(cell.mean):
+def _draw_cell(axis: Axes, i: int, j: int, cell: Phase, column: Column) -> None:
+    """Write a lead, its interval and its levels; hatch a cell that is not told apart from 0."""
+    mean, low, high = cell.lead
+    if not np.isfinite(mean):
         return
-    if not (cell.low > 0 or cell.high < 0):
+    is_told = low > 0 or high < 0
+    if not is_told:
         frame = (j - 0.5, i - 0.5)
-        axis.add_patch(Rectangle(frame, 1, 1, fill=False, hatch="////", lw=0, ec="0.75"))
-    mean, _, interval = text.partition(" ")
-    colour = "white" if abs(cell.mean) > 0.7 * WIDEST else "black"
-    box = {"facecolor": "white", "alpha": 0.75, "lw": 0, "pad": 1.0} if colour == "black" else None
-    axis.text(j, i + 0.14, mean, ha="center", va="center", color=colour, weight="bold", bbox=box)
-    axis.text(j, i - 0.2, interval, ha="center", va="center", color=colour, fontsize=7, bbox=box)
+        axis.add_patch(Rectangle(frame, 1, 1, fill=False, hatch="////", lw=0, ec="0.8"))
+    box = None if is_told else {"facecolor": "white", "alpha": 0.8, "lw": 0, "pad": 1.0}
+    look: dict[str, Any] = {
+        "ha": "center", "va": "center", "bbox": box,
+        "color": "white" if abs(mean) > 0.55 * WIDEST else "black",
+    }  # fmt: skip
+    bold, _, interval = interval_cell(cell.lead, column).partition(" ")
+    axis.text(j, i + 0.25, bold, weight="bold", **look)
+    axis.text(j, i - 0.03, interval, fontsize=7, **look)
+    axis.text(j, i - 0.29, levels_cell(cell, column), fontsize=7, style="italic", **look)

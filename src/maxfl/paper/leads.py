@@ -6,18 +6,20 @@ subtracted from the baseline's seed by seed; the interval resamples the seeds
 in the means' already.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from maxfl.paper.declare import Column, Exhibit, Metric, Part, Study
 from maxfl.paper.results import StudyResults
-from maxfl.paper.words import Comparison, data_remarks, heading, our_cell, signed
+from maxfl.paper.words import Comparison, data_remarks, digits_of, heading, our_cell, signed
 from maxfl.report.statistics.bootstrap import Interval, bootstrap
 
 LEAD_METRICS: tuple[Metric, ...] = ("gm_appeal", "test_accuracy", "preferred_accuracy")
 CLIENTS = ("seen", "unseen")
+DECIMALS = 4
+"""Of leads and their ends: means of float32 are not exact, and what is 0 would be 3e-9."""
 
 
 def lead(results: StudyResults, method: str, baseline: str, column: Column) -> Interval:
@@ -25,7 +27,8 @@ def lead(results: StudyResults, method: str, baseline: str, column: Column) -> I
     ours, theirs = results.final(method, column), results.final(baseline, column)
     if len(ours) != len(theirs):
         return bootstrap([])
-    return bootstrap([np.array([a - b]) for a, b in zip(ours, theirs, strict=True)])
+    found = bootstrap([np.array([a - b]) for a, b in zip(ours, theirs, strict=True)])
+    return Interval(*(round(value, DECIMALS) + 0.0 for value in found))  # −0.0 is 0
 
 
 def leads_in(study: Study, results: StudyResults) -> dict[str, list[dict[str, Any]]]:
@@ -50,25 +53,29 @@ def leads_in(study: Study, results: StudyResults) -> dict[str, list[dict[str, An
 
 def _as_json(method: str, column: Column, interval: Interval) -> dict[str, Any]:
     numbers = {
-        name: round(float(value), 4) if np.isfinite(value) else None
-        for name, value in interval._asdict().items()
+        name: value if np.isfinite(value) else None for name, value in interval._asdict().items()
     }
     return {"method": method, "clients": column.clients, "metric": column.metric, **numbers}
 
 
 def compare_leads(exhibit: Exhibit, results: StudyResults) -> list[Comparison]:
-    """Return a table for each group of parts: a method's figures, and below what it leads by."""
-    shown = [part for part in exhibit.study.parts if part.label in results.parts]
-    groups: dict[str, list[Part]] = {}
-    for part in shown:
-        groups.setdefault(part.group, []).append(part)
-    return [_compare_group(exhibit, results, parts) for parts in groups.values()]
+    """Return a table for each group of parts, and for each metric of seen or unseen clients."""
+    parts = {part.label: part for part in exhibit.study.parts if part.label in results.parts}
+    tables: dict[tuple[str, str], list[Column]] = {}
+    for column in exhibit.columns:
+        if part := parts.get(column.part):
+            tables.setdefault((part.group, heading(column)), []).append(column)
+    return [
+        _compare_group(exhibit, results.only(columns), [parts[c.part] for c in columns], columns)
+        for columns in tables.values()
+    ]
 
 
-def _compare_group(exhibit: Exhibit, results: StudyResults, parts: Sequence[Part]) -> Comparison:
+def _compare_group(
+    exhibit: Exhibit, results: StudyResults, parts: Sequence[Part], columns: Sequence[Column]
+) -> Comparison:
+    """Return a table with a column for each part: a method's figures, below what it leads by."""
     baseline = exhibit.study.baseline
-    labels = {part.label: part.heading for part in parts}
-    columns = [column for column in exhibit.columns if column.part in labels]
     rows, leads = [], {}
     for method in exhibit.method_labels:
         finals = [results.final(method, column) for column in columns]
@@ -79,10 +86,7 @@ def _compare_group(exhibit: Exhibit, results: StudyResults, parts: Sequence[Part
         if method != baseline:
             leads[method] = [lead(results, method, baseline, column) for column in columns]
             rows.append(["   lead", *map(interval_cell, leads[method], columns)])
-    several = len({(c.clients, c.metric) for c in columns}) > 1
-    headings = [
-        f"{labels[c.part]}, {heading(c)}" if several else labels[c.part] for c in columns
-    ]  # fmt: skip
+    headings = [part.heading for part in parts]
     remarks = [
         *data_remarks(results, parts[0].label),
         *(
@@ -90,8 +94,7 @@ def _compare_group(exhibit: Exhibit, results: StudyResults, parts: Sequence[Part
             for i, name in enumerate(headings)
         ),
     ]
-    what = "" if several else f": {heading(columns[0])}"
-    title = f"{parts[0].group} ({results.summary['data'][parts[0].label]}){what}"
+    title = f"{parts[0].group} ({results.summary['data'][parts[0].label]}): {heading(columns[0])}"
     return Comparison(title, ["", *headings], rows, remarks)
 
 
@@ -106,8 +109,17 @@ def _standing(leads: Sequence[tuple[str, Interval]], baseline: str) -> str:
 
 
 def interval_cell(interval: Interval, column: Column) -> str:
-    """Return a lead and its interval; the lead alone where one seed allows no more."""
-    mean, low, high = (signed(value, column) for value in interval)
+    """Return a lead and its interval; the lead alone where one seed allows no more.
+
+    It has so many digits that an end which is shown as 0 is 0: a method is ahead or behind just
+    where 0 lies outside of what is shown.
+    """
+    if not np.isfinite(interval.mean):
+        return "n/a"
+    digits = digits_of(column)
+    while digits < DECIMALS and any(end and not round(end, digits) for end in interval[1:]):
+        digits += 1
+    mean, low, high = (signed(value, digits) for value in interval)
     return f"{mean} [{low}, {high}]" if np.isfinite(interval.low) else mean
 
 
@@ -119,13 +131,15 @@ def compare_best(exhibit: Exhibit, results: StudyResults) -> Comparison:
     *others, method = exhibit.method_labels
     baseline = exhibit.study.baseline
     columns = [column for column in exhibit.columns if column.part in results.parts]
-    rows, smallest = [], []
+    rows, furthest = [], []
     for column in columns:
         finals = {other: results.final(other, column) for other in others}
         means = {other: values.mean() for other, values in finals.items() if values.size}
         best = max(means, key=means.__getitem__)
         over = lead(results, method, best, column)
-        smallest.append((over.mean, column.part, best))
+        if over.mean < 0:
+            place = f"in {column.part}: {interval_cell(over, column)} to {best}"
+            furthest.append((over.mean, place))
         rows.append([
             column.part,
             our_cell(results.final(method, column), column),
@@ -133,48 +147,81 @@ def compare_best(exhibit: Exhibit, results: StudyResults) -> Comparison:
             f"{best}: {our_cell(results.final(best, column), column)}",
             interval_cell(over, column),
         ])  # fmt: skip
-    least, part, best = min(smallest)
-    remark = f"Least of all: {signed(least, columns[0])} to {best}, {part}."
+    remark = (
+        f"{method} is furthest behind the best of the others {min(furthest)[1]}."
+        if furthest
+        else f"{method} is behind none of the others."
+    )
     headings = ["", method, f"lead over {baseline}", "best of the others", "lead over it"]
-    title = f"{method} beside {', '.join(others)}: {heading(columns[0])}"
+    title = f"{method} beside {' · '.join(others)}: {heading(columns[0])}"
     return Comparison(title, headings, rows, [remark])
 
 
+class Phase(NamedTuple):
+    """One part of a phase diagram, as it was run or not.
+
+    Attributes:
+        lead: The last method's over the baseline; NaN where the part was not run.
+        levels: Means of the baseline and of the method, which the lead lies between.
+    """
+
+    lead: Interval
+    levels: tuple[float, float]
+
+
+NOT_RUN = Phase(Interval(np.nan, np.nan, np.nan), (np.nan, np.nan))
+
+
 class Phases(NamedTuple):
-    """The last method's leads, by what two axes say.
+    """The last method beside the baseline, by what two axes say.
 
     Attributes:
         rows: Groups of the parts.
         columns: Their headings.
-        leads: One for each row and column; NaN where a part was not run.
+        cells: One for each row and column.
     """
 
     rows: list[str]
     columns: list[str]
-    leads: list[list[Interval]]
+    cells: list[list[Phase]]
 
 
 def phases(exhibit: Exhibit, results: StudyResults) -> Phases:
     """Lay the last method's leads over the baseline out by group and heading."""
     study, method = exhibit.study, exhibit.method_labels[-1]
-    cells = {
-        (part.group, part.heading): lead(results, method, study.baseline, column)
+    found = {
+        (part.group, part.heading): _phase(results, method, study.baseline, column)
         for part, column in zip(study.parts, exhibit.columns, strict=True)
         if part.label in results.parts
     }
-    rows, columns = (list(dict.fromkeys(key[i] for key in cells)) for i in (0, 1))
-    missing = bootstrap([])
-    leads = [[cells.get((row, column), missing) for column in columns] for row in rows]
-    return Phases(rows, columns, leads)
+    rows, columns = (list(dict.fromkeys(key[i] for key in found)) for i in (0, 1))
+    cells = [[found.get((row, column), NOT_RUN) for column in columns] for row in rows]
+    return Phases(rows, columns, cells)
 
 
-def compare_phases(exhibit: Exhibit, results: StudyResults) -> Comparison:
-    """Return one table of the last method's leads: a row for each group, a column for each part."""
-    rows, columns, leads = phases(exhibit, results)
-    cells = [
-        [row, *(interval_cell(cell, exhibit.columns[0]) for cell in line)]
-        for row, line in zip(rows, leads, strict=True)
+def _phase(results: StudyResults, method: str, baseline: str, column: Column) -> Phase:
+    below, above = (float(np.mean(results.final(m, column))) for m in (baseline, method))
+    return Phase(lead(results, method, baseline, column), (below, above))
+
+
+def compare_phases(exhibit: Exhibit, results: StudyResults) -> list[Comparison]:
+    """Return the last method's leads, and from where to where: a row a group, a column a part."""
+    rows, columns, cells = phases(exhibit, results)
+    column, method, baseline = exhibit.columns[0], exhibit.method_labels[-1], exhibit.study.baseline
+    remarks = data_remarks(results, results.parts[0])
+
+    def table(title: str, show: Callable[[Phase], str]) -> Comparison:
+        lines = [[row, *map(show, line)] for row, line in zip(rows, cells, strict=True)]
+        return Comparison(f"{title}: {heading(column)}", ["", *columns], lines, remarks)
+
+    return [
+        table(f"{method}, lead over {baseline}", lambda cell: interval_cell(cell.lead, column)),
+        table(f"{baseline} → {method}", lambda cell: levels_cell(cell, column)),
     ]
-    what = f"{exhibit.method_labels[-1]}, lead over {exhibit.study.baseline}"
-    title = f"{what}: {heading(exhibit.columns[0])}"
-    return Comparison(title, ["", *columns], cells, data_remarks(results, results.parts[0]))
+
+
+def levels_cell(cell: Phase, column: Column) -> str:
+    """Return the means that a lead lies between: the baseline's → the method's."""
+    if not np.isfinite(cell.levels).all():
+        return "n/a"
+    return " → ".join(f"{level:.{digits_of(column)}f}" for level in cell.levels)

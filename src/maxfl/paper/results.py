@@ -1,7 +1,7 @@
 """The results of a study, ours and the paper's, cell by cell."""
 
 import csv
-from collections.abc import Container
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -47,6 +47,12 @@ class StudyResults(NamedTuple):
         """Labels of the parts that were run."""
         return list(self.summary["chosen"])
 
+    def only(self, columns: Sequence[Column]) -> "StudyResults":
+        """Keep what some columns show, where many cells are read of it."""
+        parts, metrics = ({getattr(c, name) for c in columns} for name in ("part", "metric"))
+        rows = pc.field("part").isin(list(parts)) & pc.field("metric").isin(list(metrics))
+        return self._replace(table=self.table.filter(rows))
+
     def series(self, method: str, column: Column) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return rounds int[E], and values float[seeds, E] as tables show them."""
         rows = (
@@ -65,18 +71,6 @@ class StudyResults(NamedTuple):
     def final(self, method: str, column: Column) -> NDArray[Any]:
         """Return the final models' values, float[seeds]; empty if the method was not run."""
         return self.series(method, column)[1][:, -1]
-
-    def troubles(self, parts: Container[str]) -> list[str]:
-        """Say what went wrong in runs of some parts, a line for each method and mishap."""
-        seeds: dict[str, list[int]] = {}
-        for trouble in self.summary["troubles"]:
-            if trouble["part"] in parts:
-                what = f"{trouble['part']}, {trouble['method']}: {trouble['what']}"
-                seeds.setdefault(what, []).append(trouble["seed"])
-        return [
-            f"{what} (seed{'s' if len(affected) > 1 else ''} {', '.join(map(str, affected))})"
-            for what, affected in seeds.items()
-        ]
 
 
 def read(folder: Path, study: str) -> StudyResults:

@@ -27,6 +27,7 @@ from maxfl.engine.trainer import Progress
 from maxfl.paper.declare import Method, Part, Settings, Study
 from maxfl.paper.leads import leads_in
 from maxfl.paper.results import STUDY_SEARCH, StudyResults
+from maxfl.paper.troubles import describe_trouble
 from maxfl.runs.configs.file import override, override_all, validate
 from maxfl.runs.configs.run import RunConfig
 from maxfl.runs.folder import RunFolder
@@ -269,9 +270,7 @@ def _summarize(
         "troubles": [
             {
                 **{key: run["values"][key] for key in ("part", "method", "seed")},
-                "what": "diverged"
-                if run["diverged"]
-                else f"nobody willing from round {run['stalled_from_round']} on",
+                "what": describe_trouble(None if run["diverged"] else run["stalled_from_round"]),
             }
             for run in runs
             if run["diverged"] or run["stalled_from_round"]

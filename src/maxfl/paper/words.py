@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maxfl.paper.declare import Column
+from maxfl.paper.declare import Column, Exhibit
 from maxfl.paper.results import PERCENT, StudyResults
 
 WORDS = {
@@ -15,6 +15,7 @@ WORDS = {
     "judging_loss": "training loss",
     "test_loss": "test loss",
 }
+MULTIPLE = "requirement.multiple"
 
 
 class Comparison(NamedTuple):
@@ -57,11 +58,25 @@ def digits_of(column: Column) -> int:
     return 1 if column.metric in PERCENT else 2
 
 
-def signed(value: float, column: Column) -> str:
+def signed(value: float, digits: int) -> str:
     """Return a difference with its sign; what rounds to 0 has none."""
-    digits = digits_of(column)
     rounded = round(value, digits) + 0.0  # −0.0 is 0
     return f"{rounded:{'+' if rounded else ''}.{digits}f}".replace("-", "\N{MINUS SIGN}")
+
+
+def gm_appeal_note(exhibit: Exhibit) -> str:
+    """Say what GM-Appeal is in an exhibit; "" if it shows none."""
+    columns = [column for column in exhibit.columns if column.metric == "gm_appeal"]
+    if not columns:
+        return ""
+    finetuned = ", fine-tuned," if columns[0].model == "personal" else ""
+    multiples = {part.settings.get(MULTIPLE, 1.0) for part in exhibit.study.parts}
+    below = (
+        "that of a model trained alone"
+        if multiples == {1.0}
+        else f"ρ, {max(multiples):g} to {min(multiples):g} times that of a model trained alone"
+    )
+    return f"share of clients whose test loss with the global model{finetuned} is below {below}"
 
 
 def data_remarks(results: StudyResults, part: str) -> list[str]:
