@@ -47,6 +47,12 @@ class Judging(NamedTuple):
         """Whether clients set samples aside."""
         return self.data == "held-out"
 
+    def words(self) -> list[str]:
+        """Write what differs from the defaults and has an effect, as arguments."""
+        if not self.holds_out:
+            return [f"judge={self.data!r}"]
+        return [] if self.fraction == FRACTION else [f"judge_fraction={self.fraction!r}"]
+
 
 class Parts(NamedTuple):
     """What clients train on, and what they judge by."""

@@ -25,7 +25,7 @@ TABLE_SETTINGS = (
     "client_column", "label_column", "feature_columns", "drop_columns", "split_column", "task",
     "encode", "missing", "standardize",
 )  # fmt: skip
-LITERAL = re.compile("'([^']*)'")
+QUOTED = re.compile("""['"]([^'"]*)['"]""")
 
 
 class Named(NamedTuple):
@@ -289,7 +289,7 @@ def _explain(error: Any) -> str:
     message = error["msg"].removeprefix("Value error, ")
     given = error["input"]
     shown = "" if isinstance(given, dict | BaseModel) else f" (given: {shorten(given)})"
-    near = did_you_mean(given, LITERAL.findall(message)) if error["type"] == "literal_error" else ""
+    near = did_you_mean(given, QUOTED.findall(message))
     return f"{key}: {message}{shown}{near}"
 
 
