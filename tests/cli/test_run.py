@@ -12,10 +12,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from maxfl.cli.app import app
+from maxfl.runs.build import Group
 from maxfl.runs.configs.file import validate
-from maxfl.runs.sweep import _tell_of_moving_requirements
+from maxfl.runs.folder import RunFolder
+from maxfl.runs.grid import Grid
+from maxfl.runs.sweep import _Groups, _tell_of_moving_requirements
+from maxfl.runs.tables import Labels, metrics_table, to_parquet
 from maxfl.utils.errors import InputError
+from maxfl.utils.paths import TABLES
 from support.commands import ENVIRONMENT, ROOT, small, start_maxfl
+from support.made_runs import make_history, settings_of, write_run
 from support.own_modules import DATA, METHOD, MODEL
 
 # A shell lets what it starts in the background ignore Ctrl-C; a test may be such a thing.
@@ -72,6 +78,20 @@ def test_sweep_collects_its_groups(tmp_path, maxfl):
     table = pq.read_table(out / "history.parquet").to_pydict()
     assert set(table["configuration"]) == {0, 1, 2, 3}
     assert len(table["round"]) == 2 * 3 * (10 + 6)
+
+
+def test_groups_whose_values_are_of_other_types_are_put_together(tmp_path):
+    values = [{"requirement.local_lr": rate} for rate in ("training", 0.01)]
+    groups = [Group([n], []) for n in range(2)]
+    for n, chosen in enumerate(values):
+        history = make_history(4, 2)
+        folder = write_run(tmp_path / f"groups/{n:04d}", history, settings_of("maxfl"))
+        table = metrics_table(history, Labels([n], [chosen]), [0])
+        (folder / "metrics.parquet").write_bytes(to_parquet(table))
+    (tmp_path / "experiment.json").write_text("{}")
+    _Groups(Grid(values, []), groups, RunFolder(tmp_path, TABLES), (), None)._put_together()
+    table = pq.read_table(tmp_path / "metrics.parquet")
+    assert set(table["requirement.local_lr"].to_pylist()) == {"training", "0.01"}
 
 
 @pytest.mark.slow

@@ -28,13 +28,13 @@ from maxfl.runs.folder import RunFolder
 from maxfl.runs.grid import Grid, describe_values
 from maxfl.runs.plugins.used import code_of
 from maxfl.runs.run import ELSEWHERE, run
-from maxfl.runs.tables import Labels, to_parquet
+from maxfl.runs.tables import Labels, merge_metrics, to_parquet
 from maxfl.runs.trackers.base import OpenTracker
 from maxfl.runs.workers import run_queues, stoppable
 from maxfl.utils.disk_space import format_bytes, require_space
 from maxfl.utils.errors import InputError, OutOfMemoryError, TrainingWarning
 from maxfl.utils.files import read_json
-from maxfl.utils.paths import SUMMARY, TABLES
+from maxfl.utils.paths import METRICS, SUMMARY, TABLES
 
 
 def run_sweep(
@@ -202,8 +202,11 @@ class _Groups(NamedTuple):
         contents = {}
         for name in TABLES:
             parts = [pq.read_table(folder / name) for folder in folders]
-            # Personal methods have columns that others lack; those are empty there.
-            contents[name] = to_parquet(pa.concat_tables(parts, promote_options="permissive"))
+            if name == METRICS:
+                whole = merge_metrics(parts, self.grid.values)
+            else:  # personal methods have columns that others lack; those are empty there
+                whole = pa.concat_tables(parts, promote_options="permissive")
+            contents[name] = to_parquet(whole)
         entries: dict[int, Any] = {}
         for members, folder in zip(self.groups, folders, strict=True):
             summary = read_json(folder / SUMMARY)
