@@ -12,11 +12,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from maxfl.cli.app import app
-from maxfl.runs.build import Group
+from maxfl.runs.build import Group, group
 from maxfl.runs.configs.file import validate
 from maxfl.runs.folder import RunFolder
 from maxfl.runs.grid import Grid
-from maxfl.runs.sweep import _Groups, _tell_of_moving_requirements
+from maxfl.runs.sweep import (
+    _Groups,
+    _tell_of_moving_requirements,
+    _tell_of_other_judging,
+    _unused_in_all,
+)
 from maxfl.runs.tables import Labels, metrics_table, to_parquet
 from maxfl.utils.errors import InputError
 from maxfl.utils.paths import TABLES
@@ -120,6 +125,30 @@ def test_a_sweep_that_moves_requirements_says_so(swept, settings, words):
         _tell_of_moving_requirements(configs)
     assert len(said) == (words is not None)
     assert words is None or re.search(words, str(said[0].message))
+
+
+@pytest.mark.parametrize(
+    ("settings", "has_own", "moves"),
+    [
+        ([{"judge": "training"}, {}], False, True),
+        ([{"judge": "training"}, {}], True, True),
+        ([{"judge_fraction": 0.5}, {}], False, True),
+        ([{"judge_fraction": 0.5}, {}], True, False),
+        ([{"judge": "training", "judge_fraction": 0.5}, {"judge": "training"}], False, False),
+        ([{"judge": judge, "kind": "fixed", "loss": 1.0} for judge in ("training", "held-out")],
+         False, False),
+    ],
+)  # fmt: skip
+def test_a_sweep_over_what_clients_judge_by_says_that_requirements_differ(settings, has_own, moves):
+    grouped = group([validate({"requirement": table}, "it") for table in settings])
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        _tell_of_other_judging(grouped, [has_own] * len(grouped))
+    assert [str(each.message)[:35] for each in said] == [
+        "what clients require differs betwee"
+    ] * moves
+    notes = _unused_in_all(grouped, [has_own] * len(grouped))
+    assert notes == [], "a configuration leaves the fraction as it is"
 
 
 def test_methods_with_and_without_personal_models_side_by_side(tmp_path, maxfl):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from maxfl.runs.build import _requirement
-from maxfl.runs.configs.file import unused, validate
+from maxfl.runs.configs.file import unused, unused_beside_data, validate
 from maxfl.utils.errors import InputError
 
 
@@ -88,6 +88,19 @@ def test_a_multiple_that_nobody_takes_is_said():
     settings = {"kind": "metric", "metric": "accuracy", "value": 0.8, "multiple": 2.0}
     (note,) = unused(validate({"requirement": settings}, "file.toml"))
     assert "requirement.multiple" in note
+
+
+def test_a_fraction_that_nobody_holds_out_is_said():
+    half = {"judge_fraction": 0.5}
+    (note,) = unused(validate({"requirement": {"judge": "training", **half}}, "file.toml"))
+    assert note == (
+        "requirement.judge_fraction does nothing here: clients judge by their training data"
+    )
+    config = validate({"requirement": half}, "file.toml")
+    assert unused(config) == unused_beside_data(config, has_own_judging=False) == []
+    (note,) = unused_beside_data(config, has_own_judging=True)
+    assert note.startswith("requirement.judge_fraction does nothing here: the data have")
+    assert unused_beside_data(validate({}, "file.toml"), has_own_judging=True) == []
 
 
 def test_a_rule_of_ones_own(tmp_path, monkeypatch):

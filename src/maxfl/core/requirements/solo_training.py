@@ -14,8 +14,13 @@ RATES = (0.1, 0.01, 0.001)
 BATCH_SIZE = 32
 TRAINING: Literal["training"] = "training"
 """In place of a learning rate or a batch size: that of the run."""
-MOVING = "what clients require differs between configurations: their solo models are trained with"
+DIFFERING = "what clients require differs between configurations: their solo models are"
+MOVING = f"{DIFFERING} trained with"
 MOVING_LOCAL = f"{MOVING} the local optimizer (local.*), in which these differ"
+MOVING_JUDGING = (
+    f"{DIFFERING} trained on, and judged by, other parts of their data (requirement.judge, "
+    f"requirement.judge_fraction). Whom two of these satisfy can't be compared client by client"
+)
 """What a run says where requirements move with what is compared."""
 FOLLOWING = ("local_lr", "batch_size")
 """What solo models may have from the run's training."""
