@@ -147,8 +147,32 @@ def test_a_sweep_over_what_clients_judge_by_says_that_requirements_differ(settin
     assert [str(each.message)[:35] for each in said] == [
         "what clients require differs betwee"
     ] * moves
-    notes = _unused_in_all(grouped, [has_own] * len(grouped))
-    assert notes == [], "a configuration leaves the fraction as it is"
+
+
+def test_a_fraction_that_no_configuration_holds_out_is_pointed_at():
+    fractions = [validate({"requirement": {"judge_fraction": f}}, "it") for f in (0.3, 0.5)]
+    (note,) = _unused_in_all(group(fractions), [True, True])
+    assert note.startswith("requirement.judge_fraction does nothing here")
+    assert _unused_in_all(group(fractions), [True, False]) == []
+    assert _unused_in_all(group([*fractions, validate({}, "it")]), [True] * 3) == []
+
+
+@pytest.mark.filterwarnings("always::maxfl.TrainingWarning")
+def test_what_clients_judge_by_is_noted_before_training(tmp_path, maxfl):
+    rows = [f"{who},{n % 5},{n % 2},{part}" for who in "abc" for n in range(4)
+            for part in ("train", "judging", "test")]  # fmt: skip
+    (tmp_path / "t.csv").write_text("\n".join(["who,x,y,part", *rows]))
+    columns = 'client_column = "who"\nlabel_column = "y"\nsplit_column = "part"'
+    file = tmp_path / "own.toml"
+    file.write_text(
+        f'[data]\nfile = "{tmp_path}/t.csv"\n{columns}\n[training]\ncohort = 2\n'
+        f"[requirement]\njudge_fraction = 0.5"
+    )
+    said = maxfl("run", file, "--out", "README.md", code=2)
+    assert "judge_fraction does nothing here: the data have a judging" in " ".join(said.split())
+    over = ("--over", 'requirement.judge=["held-out", "training"]')
+    said = maxfl("sweep", file, "--out", "README.md", *over, code=2)
+    assert "trained on, and judged by, other parts of their data" in " ".join(said.split())
 
 
 def test_methods_with_and_without_personal_models_side_by_side(tmp_path, maxfl):
