@@ -102,7 +102,7 @@ def test_how_clients_train_alone_and_judge_is_said_of_old_and_new_runs(settings,
         (HeldOut(is_own_part=False), "do not train on: 25 % of their training data."),
         (HeldOut(is_own_part=True), "do not train on: the judging part that the data have."),
         (HeldOut(is_own_part=False, is_empty=True),
-         "by their training data, since all have too few samples to hold any out, on which"),
+         f"{BY_TRAINING[:-1]}: all have too few samples to hold any out."),
     ],
 )  # fmt: skip
 def test_what_a_run_held_out_is_said_as_it_was(held_out, words):

@@ -83,10 +83,10 @@ def _judging(given: "_Given", held_out: HeldOut) -> str:
     """Say what data clients judge by."""
     by_training = given("judge", TRAINING) == TRAINING
     if by_training or held_out.is_empty:
-        why = "" if by_training else ", since all have too few samples to hold any out"
+        why = "" if by_training else ": all have too few samples to hold any out"
         return (
-            f"Clients judge by their training data{why}, on which a model that they trained alone "
-            f"has an advantage."
+            f"Clients judge by their training data, on which a model that they trained alone has "
+            f"an advantage{why}."
         )
     words = "Clients judge by samples that they do not train on"
     fraction = given("judge_fraction")
