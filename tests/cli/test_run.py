@@ -12,10 +12,21 @@ import pyarrow.parquet as pq
 import pytest
 
 from maxfl.cli.app import app
+from maxfl.runs.build import Group, group
 from maxfl.runs.configs.file import validate
-from maxfl.runs.sweep import _tell_of_moving_requirements
+from maxfl.runs.folder import RunFolder
+from maxfl.runs.grid import Grid
+from maxfl.runs.sweep import (
+    _Groups,
+    _tell_of_moving_requirements,
+    _tell_of_other_judging,
+    _unused_in_all,
+)
+from maxfl.runs.tables import Labels, metrics_table, to_parquet
 from maxfl.utils.errors import InputError
+from maxfl.utils.paths import TABLES
 from support.commands import ENVIRONMENT, ROOT, small, start_maxfl
+from support.made_runs import make_history, settings_of, write_run
 from support.own_modules import DATA, METHOD, MODEL
 
 # A shell lets what it starts in the background ignore Ctrl-C; a test may be such a thing.
@@ -74,6 +85,20 @@ def test_sweep_collects_its_groups(tmp_path, maxfl):
     assert len(table["round"]) == 2 * 3 * (10 + 6)
 
 
+def test_groups_whose_values_are_of_other_types_are_put_together(tmp_path):
+    values = [{"requirement.local_lr": rate} for rate in ("training", 0.01)]
+    groups = [Group([n], []) for n in range(2)]
+    for n, chosen in enumerate(values):
+        history = make_history(4, 2)
+        folder = write_run(tmp_path / f"groups/{n:04d}", history, settings_of("maxfl"))
+        table = metrics_table(history, Labels([n], [chosen]), [0])
+        (folder / "metrics.parquet").write_bytes(to_parquet(table))
+    (tmp_path / "experiment.json").write_text("{}")
+    _Groups(Grid(values, []), groups, RunFolder(tmp_path, TABLES), (), None)._put_together()
+    table = pq.read_table(tmp_path / "metrics.parquet")
+    assert set(table["requirement.local_lr"].to_pylist()) == {"training", "0.01"}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("swept", "settings", "words"),
@@ -100,6 +125,54 @@ def test_a_sweep_that_moves_requirements_says_so(swept, settings, words):
         _tell_of_moving_requirements(configs)
     assert len(said) == (words is not None)
     assert words is None or re.search(words, str(said[0].message))
+
+
+@pytest.mark.parametrize(
+    ("settings", "has_own", "moves"),
+    [
+        ([{"judge": "training"}, {}], False, True),
+        ([{"judge": "training"}, {}], True, True),
+        ([{"judge_fraction": 0.5}, {}], False, True),
+        ([{"judge_fraction": 0.5}, {}], True, False),
+        ([{"judge": "training", "judge_fraction": 0.5}, {"judge": "training"}], False, False),
+        ([{"judge": judge, "kind": "fixed", "loss": 1.0} for judge in ("training", "held-out")],
+         False, False),
+    ],
+)  # fmt: skip
+def test_a_sweep_over_what_clients_judge_by_says_that_requirements_differ(settings, has_own, moves):
+    grouped = group([validate({"requirement": table}, "it") for table in settings])
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        _tell_of_other_judging(grouped, [has_own] * len(grouped))
+    assert [str(each.message)[:35] for each in said] == [
+        "what clients require differs betwee"
+    ] * moves
+
+
+def test_a_fraction_that_no_configuration_holds_out_is_pointed_at():
+    fractions = [validate({"requirement": {"judge_fraction": f}}, "it") for f in (0.3, 0.5)]
+    (note,) = _unused_in_all(group(fractions), [True, True])
+    assert note.startswith("requirement.judge_fraction does nothing here")
+    assert _unused_in_all(group(fractions), [True, False]) == []
+    assert _unused_in_all(group([*fractions, validate({}, "it")]), [True] * 3) == []
+
+
+@pytest.mark.filterwarnings("always::maxfl.TrainingWarning")
+def test_what_clients_judge_by_is_noted_before_training(tmp_path, maxfl):
+    rows = [f"{who},{n % 5},{n % 2},{part}" for who in "abc" for n in range(4)
+            for part in ("train", "judging", "test")]  # fmt: skip
+    (tmp_path / "t.csv").write_text("\n".join(["who,x,y,part", *rows]))
+    columns = 'client_column = "who"\nlabel_column = "y"\nsplit_column = "part"'
+    file = tmp_path / "own.toml"
+    file.write_text(
+        f'[data]\nfile = "{tmp_path}/t.csv"\n{columns}\n[training]\ncohort = 2\n'
+        f"[requirement]\njudge_fraction = 0.5"
+    )
+    said = maxfl("run", file, "--out", "README.md", code=2)
+    assert "judge_fraction does nothing here: the data have a judging" in " ".join(said.split())
+    over = ("--over", 'requirement.judge=["held-out", "training"]')
+    said = maxfl("sweep", file, "--out", "README.md", *over, code=2)
+    assert "trained on, and judged by, other parts of their data" in " ".join(said.split())
 
 
 def test_methods_with_and_without_personal_models_side_by_side(tmp_path, maxfl):

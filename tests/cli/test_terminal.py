@@ -4,15 +4,14 @@ import numpy as np
 
 from maxfl.cli import terminal
 from maxfl.cli.terminal import progress_bar, show_summary
-from maxfl.core.federation import Metadata
 from maxfl.runs.summary import summarise
 from support.made_runs import REGRESSION, make_history
-from support.small import MODEL
+from support.small import MODEL, SMALL
 
 
 def test_the_table_of_a_sweep_over_lists(capsys):
-    history, metadata = make_history(6, 2), Metadata("made-up data")
-    entries = [summarise(history, [{"model.hidden": hidden}], metadata, MODEL.summary())[0]
+    history = make_history(6, 2)
+    entries = [summarise(history, [{"model.hidden": hidden}], SMALL, MODEL.summary())[0]
                for hidden in ([8], [4, 4])]  # fmt: skip
     show_summary(entries, "two of them")
     assert "[4, 4]" in capsys.readouterr().out
@@ -39,7 +38,7 @@ def test_short_work_on_a_pipe_prints_no_progress(capsys):
 
 def test_the_table_names_the_models_metric(capsys):
     history = make_history(6, 2, metrics=REGRESSION)
-    (entry,) = summarise(history, [{}], Metadata("made-up data"), MODEL.summary())
+    (entry,) = summarise(history, [{}], SMALL, MODEL.summary())
     assert entry["metrics"][1] == {"name": "rmse", "higher_is_better": False, "percent": False}
     assert set(entry["seen"]) >= {"test_mae", "test_rmse", "solo_test_rmse", "preferred_mae"}
     show_summary([entry], "one")
@@ -55,5 +54,5 @@ def test_solo_models_that_diverged_have_no_metric(capsys):
     history = make_history(6, 2, metrics=REGRESSION)
     lost = tuple(np.full_like(values, np.inf) for values in history.solo.test_metrics)
     history = history._replace(solo=history.solo._replace(test_metrics=lost))
-    show_summary(summarise(history, [{}], Metadata("made-up data"), MODEL.summary()), "one")
+    show_summary(summarise(history, [{}], SMALL, MODEL.summary()), "one")
     assert "used their own: n/a" in " ".join(capsys.readouterr().out.split())

@@ -126,6 +126,18 @@ def test_a_federation_is_known_by_what_it_holds_out():
     assert len(digests) == 3
 
 
+def test_data_are_the_same_whatever_clients_judge_by():
+    for chosen in (HELD_OUT, BY_TRAINING, Judging("held-out", 0.5)):
+        held = with_judging(SMALL, chosen)
+        assert held.digest_as_given() == SMALL.digest()
+        assert not held.has_own_judging
+    own = with_judging(SMALL, HELD_OUT)._replace(given_digest=None)
+    assert with_judging(own, HELD_OUT).has_own_judging
+    left_alone = with_judging(own, BY_TRAINING)
+    assert not left_alone.has_own_judging
+    assert left_alone.digest_as_given() == own.digest()
+
+
 def test_one_from_disk_is_known_by_the_parts_that_are_looked_at():
     """Its digest was computed with the judging part, which nobody sees who judges by training."""
     whole = with_judging(SMALL, HELD_OUT)

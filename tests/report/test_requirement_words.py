@@ -3,7 +3,7 @@
 import pytest
 
 from maxfl.core.metrics import ACCURACY, MetricInfo
-from maxfl.report.requirement_words import judging_words, requirement_words
+from maxfl.report.requirement_words import HeldOut, judging_words, requirement_words
 
 MAE = MetricInfo("mae", higher_is_better=False, percent=False)
 
@@ -94,3 +94,18 @@ JUDGE = {"judge": "held-out", "judge_fraction": 0.25}
 def test_how_clients_train_alone_and_judge_is_said_of_old_and_new_runs(settings, words):
     given = {f"requirement.{name}": value for name, value in settings.items()}
     assert judging_words(given) == words
+
+
+@pytest.mark.parametrize(
+    ("held_out", "words"),
+    [
+        (HeldOut(is_own_part=False), "do not train on: 25 % of their training data."),
+        (HeldOut(is_own_part=True), "do not train on: the judging part that the data have."),
+        (HeldOut(is_own_part=False, is_empty=True),
+         f"{BY_TRAINING[:-1]}: all have too few samples to hold any out."),
+    ],
+)  # fmt: skip
+def test_what_a_run_held_out_is_said_as_it_was(held_out, words):
+    given = {f"requirement.{name}": value for name, value in JUDGE.items()}
+    _, said = judging_words(given, held_out)
+    assert words in said

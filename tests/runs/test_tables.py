@@ -5,7 +5,14 @@ import pytest
 
 import maxfl
 from maxfl.core.metrics import MetricInfo
-from maxfl.runs.tables import ClientSizes, Labels, clients_table, history_table, metrics_table
+from maxfl.runs.tables import (
+    ClientSizes,
+    Labels,
+    clients_table,
+    history_table,
+    merge_metrics,
+    metrics_table,
+)
 from support.made_runs import REGRESSION, make_history
 from support.small import PAIR, sweep, train
 
@@ -55,6 +62,29 @@ def test_values_of_several_types_are_text():
     history = train(**sweep(*PAIR))
     labels = Labels(values=[{"a": 1}, {"a": "x"}]).of(2)
     assert set(metrics_table(history, labels, [0, 0])["a"].to_pylist()) == {"1", "x"}
+
+
+@pytest.mark.parametrize(
+    ("values", "written"),
+    [
+        (("training", 0.01), ("training", "0.01")),
+        (([0.1, 0.01], 0.3), ("[0.1, 0.01]", "0.3")),
+        ((10, [10, 20]), ("10", "[10, 20]")),
+        ((True, "x"), ("true", "x")),
+        ((1, 0.5), (1.0, 0.5)),
+        (([1], [0.5, 2.0]), ([1.0], [0.5, 2.0])),
+        ((None, "x"), (None, "x")),
+    ],
+)
+def test_groups_of_a_sweep_may_have_values_of_other_types(values, written):
+    chosen = [{"a": value, "seed": 3} for value in values]
+    history = make_history(4, 2)
+    parts = [metrics_table(history, Labels([n], [chosen[n]]), [3]) for n in (1, 0)]
+    table = merge_metrics(parts, chosen)
+    assert table.column_names == parts[0].column_names
+    rows = table.select(["configuration", "a"]).to_pylist()
+    assert len(rows) == 2 * len(parts[0])
+    assert all(row["a"] == written[row["configuration"]] for row in rows)
 
 
 def test_every_metric_has_a_column():

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 import maxfl
+from maxfl.core.judging import with_judging
 from maxfl.core.metrics import ACCURACY, MetricInfo
 from maxfl.core.requirements.requirement import Solo, Thresholds
 from maxfl.engine.experiment import make_experiment, origin_of
@@ -68,6 +69,8 @@ def with_origin(history, algorithm, *, requirement=None, seed=0):
     federation = maxfl.Federation.from_clients(
         make_clients(sizes), make_clients(sizes, 1), unseen=int((~history.is_seen).sum())
     )
+    if requirement is not None:
+        federation = with_judging(federation, requirement.judging)
     experiment = make_experiment(federation, MODEL, algorithm, requirement=requirement, seed=seed)
     return history._replace(origin=origin_of(experiment, federation, len(history.is_byzantine)))
 

@@ -10,6 +10,7 @@ from maxfl.cli.terminal import errors
 from maxfl.utils.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
+    from maxfl.core.federation import Federation
     from maxfl.runs.configs.run import RunConfig
 
 ConfigFile = Annotated[Path, typer.Argument(help="A TOML file; see docs/configuration.md.")]
@@ -76,4 +77,16 @@ def note_unused(configs: "Sequence[RunConfig]", section: str = "") -> None:
 
     for note in unused(configs[0]):
         if note.startswith(section) and all(note in unused(config) for config in configs[1:]):
-            errors.print(f"Note: {note}.", style="yellow", markup=False, highlight=False)
+            _note(note)
+
+
+def note_unused_beside_data(config: "RunConfig", federation: "Federation") -> None:
+    """Point at settings that do nothing for the data at hand."""
+    from maxfl.runs.configs.file import unused_beside_data
+
+    for note in unused_beside_data(config, has_own_judging=federation.has_own_judging):
+        _note(note)
+
+
+def _note(note: str) -> None:
+    errors.print(f"Note: {note}.", style="yellow", markup=False, highlight=False)

@@ -13,7 +13,14 @@ import typer
 
 from maxfl.cli.commands import ComputingCommand
 from maxfl.cli.data import fetch_data
-from maxfl.cli.options import ConfigFile, Settings, note_unused, read_settings, renamed
+from maxfl.cli.options import (
+    ConfigFile,
+    Settings,
+    note_unused,
+    note_unused_beside_data,
+    read_settings,
+    renamed,
+)
 from maxfl.cli.terminal import (
     announce,
     console,
@@ -123,6 +130,7 @@ def run_command(
         with raise_together():
             trackers = [tracker(name) for name in track or []]
             simulation = build([checked], max_parallel)
+            note_unused_beside_data(checked, simulation.session.experiment.federation)
         with explain_interrupt(folder), progress_bar("starting") as bar:
             run(
                 simulation,

@@ -83,6 +83,8 @@ class Federation(NamedTuple):
         known_digest: Of files on disk, digested when they were written.
         judging: Samples that clients judge a model by and do not train on; None where they are
             still to be held out from the training samples, or nobody holds out any.
+        given_digest: Of the data as they were given, where clients have since held out a judging
+            part, or left theirs alone; None where they are as given.
     """
 
     train: Samples
@@ -93,6 +95,7 @@ class Federation(NamedTuple):
     metadata: Metadata = Metadata()
     known_digest: str | None = None
     judging: Samples | None = None
+    given_digest: str | None = None
 
     @property
     def clients(self) -> int:
@@ -123,6 +126,11 @@ class Federation(NamedTuple):
     def judged(self) -> Samples:
         """Samples that clients judge a model by: the judging part, or their training data."""
         return self.train if self.judging is None else self.judging
+
+    @property
+    def has_own_judging(self) -> bool:
+        """Whether the data came with the part that clients judge by."""
+        return self.judging is not None and self.given_digest is None
 
     @property
     def is_seen(self) -> NDArray[np.bool_]:
@@ -351,6 +359,10 @@ class Federation(NamedTuple):
             sha.update(f"{array.dtype}{array.shape}".encode())
             sha.update(array.view(np.uint8).data)
         return sha.hexdigest()
+
+    def digest_as_given(self) -> str:
+        """Return the digest of the data as they were given, the same whatever clients judge by."""
+        return self.given_digest or self.digest()
 
 
 def default_input_scaling(dtype: np.dtype[Any]) -> InputScaling:

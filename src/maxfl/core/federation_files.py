@@ -278,7 +278,8 @@ def _open(folder: Path, description: dict[str, Any]) -> Federation:
     )
     known = digest(json.dumps(description, sort_keys=True).encode())
     return Federation(
-        **parts, seen=description["seen"], classes=description["classes"],
+        parts["train"], parts["test"], judging=parts.get("judging"),
+        seen=description["seen"], classes=description["classes"],
         input_scaling=input_scaling, metadata=metadata, known_digest=known,
     )  # fmt: skip
 

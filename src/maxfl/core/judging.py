@@ -47,6 +47,12 @@ class Judging(NamedTuple):
         """Whether clients set samples aside."""
         return self.data == "held-out"
 
+    def words(self) -> list[str]:
+        """Write what differs from the defaults and has an effect, as arguments."""
+        if not self.holds_out:
+            return [f"judge={self.data!r}"]
+        return [] if self.fraction == FRACTION else [f"judge_fraction={self.fraction!r}"]
+
 
 class Parts(NamedTuple):
     """What clients train on, and what they judge by."""
@@ -73,9 +79,10 @@ def with_judging(
     ``client_ids``, int[K], are its clients' among all, where these are more.
     """
     if not chosen.holds_out:
-        # The digest of one that was read from disk is of all its parts.
-        kept = federation.known_digest if federation.judging is None else None
-        return federation._replace(judging=None, known_digest=kept)
+        if federation.judging is None:
+            return federation
+        given = federation.digest()  # of all its parts, also where it was read from disk
+        return federation._replace(judging=None, known_digest=None, given_digest=given)
     if federation.judging is not None:
         return federation
     metadata = federation.metadata
@@ -90,7 +97,10 @@ def with_judging(
             f"({shown}{more}): they judge by their training data"
         )
         metadata = metadata._replace(notes=(*metadata.notes, note), judges_by_training=small)
-    return federation._replace(train=train, judging=held, metadata=metadata, known_digest=None)
+    return federation._replace(
+        train=train, judging=held, metadata=metadata, known_digest=None,
+        given_digest=federation.digest(),
+    )  # fmt: skip
 
 
 def hold_out(

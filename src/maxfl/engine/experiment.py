@@ -117,7 +117,7 @@ class Experiment(NamedTuple):
         return {
             "maxfl": version("maxfl"),
             "jax": jax.__version__,
-            "federation": self.federation.digest(),
+            "federation": self.federation.digest_as_given(),
             "model": _model_digest(self.model, self.federation),
             **self.settings(),
         }

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from maxfl.core.local_optimizers import ADAMW_DECAY
 from maxfl.core.metrics import MetricInfo
@@ -21,7 +22,7 @@ from maxfl.report.measures import (
     words_of,
 )
 from maxfl.report.names import method_name
-from maxfl.report.requirement_words import judging_words, requirement_words
+from maxfl.report.requirement_words import HeldOut, judging_words, requirement_words
 from maxfl.report.source import Source
 from maxfl.report.traces import Partition, Trace, read_partition, read_trace
 from maxfl.utils.paths import MODEL
@@ -73,7 +74,7 @@ def sections(configuration: Configuration, trace: Trace | None) -> list[Section]
         Section("The data", [_sentence(configuration.data), *_split(settings),
                              *_clients(trace, settings),
                              *(f"Note: {note}." for note in entry["notes"])]),
-        Section("What clients require", _requirement(settings, configuration.decides)),
+        Section("What clients require", _requirement(configuration, trace)),
     ]  # fmt: skip
     if trace is not None:
         partition = read_partition(configuration.run_folder)
@@ -188,10 +189,11 @@ def _clients(trace: Trace | None, settings: Mapping[str, Any]) -> list[str]:
     if trace is None:
         return []
     seen, unseen = int(trace.seen.sum()), int((~trace.seen).sum())
-    sizes = trace.train_samples[trace.seen]
-    low, high = sizes.min(), sizes.max()
-    each = f"{low}" if low == high else f"{low} to {high} (median {np.median(sizes):.0f})"
-    lines = [f"{_count(seen)} could participate in training, with {each} training samples each."]
+    parts = {"training": trace.train_samples, "judging": trace.judging_samples}
+    each = " and ".join(
+        f"{_sizes(samples[trace.seen])} {part}" for part, samples in parts.items() if samples.any()
+    )
+    lines = [f"{_count(seen)} could participate in training, with {each} samples each."]
     if unseen:
         lines.append(f"Held out of training, to see how it generalises: {unseen} more.")
     if byzantine := int(trace.byzantine.sum()):
@@ -199,6 +201,12 @@ def _clients(trace: Trace | None, settings: Mapping[str, Any]) -> list[str]:
                            in settings.items() if k.startswith("attack.") and v)  # fmt: skip
         lines.append(f"Byzantine, and counted in no figure: {_count(byzantine)} ({attack}).")
     return lines
+
+
+def _sizes(samples: NDArray[np.int64]) -> str:
+    """Say how many samples clients have, from the fewest to the most."""
+    low, high = samples.min(), samples.max()
+    return f"{low}" if low == high else f"{low} to {high} (median {np.median(samples):.0f})"
 
 
 def _count(clients: int) -> str:
@@ -210,8 +218,14 @@ def _called(name: Any) -> str:
     return f"client {name}" if str(name).isdigit() else str(name)
 
 
-def _requirement(settings: Mapping[str, Any], decides: MetricInfo | None) -> list[str]:
-    lines = [requirement_words(settings, decides), *judging_words(settings)]
+def _requirement(configuration: Configuration, trace: Trace | None) -> list[str]:
+    settings = configuration.settings
+    held_out = HeldOut(
+        configuration.entry.get("own_judging_part"),
+        trace is not None and not trace.judging_samples.any(),
+    )
+    words = requirement_words(settings, configuration.decides)
+    lines = [words, *judging_words(settings, held_out)]
     participation = settings.get("participation.rule", "everyone")
     if participation == "everyone":
         lines.append("Clients could not refuse, satisfied or not.")

@@ -1,7 +1,7 @@
 """What clients require of a model, and what they judge it by, in sentences."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from maxfl.core.metrics import MetricInfo
 from maxfl.core.requirements.solo_training import FOLLOWING, TRAINING
@@ -34,7 +34,22 @@ def requirement_words(settings: Mapping[str, Any], decides: MetricInfo | None) -
             return f"A custom rule ({rule}) says what {words} the model must have for each client."
 
 
-def judging_words(settings: Mapping[str, Any]) -> list[str]:
+class HeldOut(NamedTuple):
+    """What is known of the samples that clients judge by and do not train on.
+
+    Attributes:
+        is_own_part: Whether the data came with them; None where the run does not tell.
+        is_empty: Whether no client has any.
+    """
+
+    is_own_part: bool | None = None
+    is_empty: bool = False
+
+
+UNKNOWN = HeldOut()
+
+
+def judging_words(settings: Mapping[str, Any], held_out: HeldOut = UNKNOWN) -> list[str]:
     """Say how clients train alone and what data they judge by, where the run knows.
 
     Settings of earlier versions say neither: then it was as the paper has it.
@@ -43,7 +58,7 @@ def judging_words(settings: Mapping[str, Any]) -> list[str]:
     if given.kind == "clients":
         return []
     compares = given.kind in ("solo", "custom") or given("otherwise") in ("solo", "custom", True)
-    return [*([_alone(given)] if compares else []), _judging(given)]
+    return [*([_alone(given)] if compares else []), _judging(given, held_out)]
 
 
 def _alone(given: "_Given") -> str:
@@ -64,16 +79,23 @@ def _alone(given: "_Given") -> str:
     return f"Clients train alone {rate}, on {size}.{best}{moves}"
 
 
-def _judging(given: "_Given") -> str:
+def _judging(given: "_Given", held_out: HeldOut) -> str:
     """Say what data clients judge by."""
-    if given("judge", TRAINING) == TRAINING:
+    by_training = given("judge", TRAINING) == TRAINING
+    if by_training or held_out.is_empty:
+        why = "" if by_training else ": all have too few samples to hold any out"
         return (
-            "Clients judge by their training data, on which a model that they trained alone has "
-            "an advantage."
+            f"Clients judge by their training data, on which a model that they trained alone has "
+            f"an advantage{why}."
         )
+    words = "Clients judge by samples that they do not train on"
     fraction = given("judge_fraction")
-    share = f": {100 * fraction:.3g} % of their training data, unless the data have a part for it"
-    return f"Clients judge by samples that they do not train on{share if fraction else ''}."
+    if held_out.is_own_part:
+        return f"{words}: the judging part that the data have."
+    if not fraction:
+        return f"{words}."
+    unless = ", unless the data have a part for it" if held_out.is_own_part is None else ""
+    return f"{words}: {100 * fraction:.3g} % of their training data{unless}."
 
 
 def _ways(value: Any) -> list[str]:

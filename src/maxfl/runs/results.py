@@ -30,7 +30,7 @@ def write_results(
         "seconds": seconds,
         "rounds": int(history.rounds[-1]),
         "configurations": summarise(
-            history, labels.values, federation.metadata, origin.model, origin.findings
+            history, labels.values, federation, origin.model, origin.findings
         ),
     }
     names = {"configurations": ",".join(map(str, labels.indices))}
@@ -43,7 +43,7 @@ def write_history(history: History, folder: Path) -> Path:
     model = origin.model
     words = f"{model.name or 'own'}, {model.parameters.trained:,} parameters, {model.loss}"
     description = {
-        "federation": origin.federation.digest(),
+        "federation": origin.federation.digest_as_given(),
         "model": words,
         **origin.settings,
         "algorithm": _chosen(origin.settings["algorithm"]),

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from maxfl.core.federation import Metadata
+from maxfl.core.federation import Federation
 from maxfl.core.model import ModelSummary
 from maxfl.engine.diagnosis.follow import Finding
 from maxfl.engine.history import READINGS, Group, History, Whose
@@ -16,7 +16,7 @@ GROUPS: tuple[Group, ...] = ("seen", "unseen")
 def summarise(
     history: History,
     values: Sequence[dict[str, Any]],
-    metadata: Metadata,
+    federation: Federation,
     model: ModelSummary,
     findings: Sequence[Sequence[Finding]] = (),
 ) -> list[dict[str, Any]]:
@@ -35,8 +35,8 @@ def summarise(
     return [
         {
             "values": chosen,
-            "data": metadata.title,
-            "notes": list(metadata.notes),
+            "data": federation.metadata.title,
+            "notes": list(federation.metadata.notes),
             "model": described,
             "warnings": [finding._asdict() for finding in findings[c]] if findings else [],
             "diverged": bool(failed[c]),
@@ -45,6 +45,7 @@ def summarise(
             "byzantine_clients": int(history.is_byzantine[c].sum()),
             "metrics": [info._asdict() for info in history.metric_infos],
             "judge": history.judge,
+            "own_judging_part": federation.has_own_judging,
             "decides": None if decides is None else history.metric_infos[decides]._asdict(),
             **figures[c]["global"],
             "personal": figures[c].get("personal"),

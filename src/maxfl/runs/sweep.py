@@ -10,7 +10,14 @@ import jax
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from maxfl.core.requirements.solo_training import FOLLOWING, MOVING_LOCAL, TRAINING, SoloTraining
+from maxfl.core.judging import FRACTION, Judging
+from maxfl.core.requirements.solo_training import (
+    FOLLOWING,
+    MOVING_JUDGING,
+    MOVING_LOCAL,
+    TRAINING,
+    SoloTraining,
+)
 from maxfl.distributed.processes import (
     assert_same,
     free_bytes,
@@ -23,18 +30,23 @@ from maxfl.engine.resources import parallel_configurations
 from maxfl.engine.solo import SoloCache
 from maxfl.engine.trainer import Progress
 from maxfl.runs.build import Group, alike, build, group
+from maxfl.runs.configs.data import DataConfig
+from maxfl.runs.configs.file import unused_beside_data
 from maxfl.runs.configs.run import RunConfig
 from maxfl.runs.folder import RunFolder
 from maxfl.runs.grid import Grid, describe_values
 from maxfl.runs.plugins.used import code_of
 from maxfl.runs.run import ELSEWHERE, run
-from maxfl.runs.tables import Labels, to_parquet
+from maxfl.runs.tables import Labels, merge_metrics, to_parquet
 from maxfl.runs.trackers.base import OpenTracker
 from maxfl.runs.workers import run_queues, stoppable
 from maxfl.utils.disk_space import format_bytes, require_space
 from maxfl.utils.errors import InputError, OutOfMemoryError, TrainingWarning
 from maxfl.utils.files import read_json
-from maxfl.utils.paths import SUMMARY, TABLES
+from maxfl.utils.paths import METRICS, SUMMARY, TABLES
+
+COMPARING = ("solo", "custom")
+"""Kinds of requirement that come from what clients train alone."""
 
 
 def run_sweep(
@@ -64,6 +76,8 @@ def run_sweep(
     # Built once beforehand, so that every mistake shows before the first training.
     with raise_together():
         forecasts = [_forecast(members, max_parallel) for members in groups]
+    own_judging = [forecast.has_own_judging for forecast in forecasts]
+    _tell_of_other_judging(groups, own_judging)
     code = code_of(grid.configs)
     description: dict[str, Any] = {
         "configurations": {str(index): config for index, config in enumerate(settings)},
@@ -84,13 +98,15 @@ def run_sweep(
             largest = max(forecast.bytes for forecast in forecasts)
             if announce:
                 announce(_in_words(forecasts, largest))
+                for note in _unused_in_all(groups, own_judging):
+                    announce(f"Note: {note}.")
             _Groups(grid, groups, place, trackers, max_parallel).run(progress, largest)
     return folder
 
 
 def _tell_of_moving_requirements(configs: Sequence[RunConfig]) -> None:
     """Say that requirements follow what the sweep varies; a group may not see all of it."""
-    compared = [config for config in configs if config.requirement.rest in ("solo", "custom")]
+    compared = [config for config in configs if config.requirement.rest in COMPARING]
     if len({config.local for config in compared}) > 1:
         warnings.warn(MOVING_LOCAL, TrainingWarning, stacklevel=3)
     for name in FOLLOWING:
@@ -104,6 +120,30 @@ def _tell_of_moving_requirements(configs: Sequence[RunConfig]) -> None:
             return
 
 
+def _tell_of_other_judging(groups: Sequence[Group], own_judging: Sequence[bool]) -> None:
+    """Say that requirements differ where clients judge the same data by other parts of them."""
+    chosen: dict[DataConfig, set[Judging]] = {}
+    for members, has_own in zip(groups, own_judging, strict=True):
+        config = members.configs[0]
+        section, data = config.requirement, config.data.model_copy(update={"seed": None})
+        if section.rest in COMPARING:
+            holds_out = section.judge == "held-out" and not has_own
+            judging = Judging(section.judge, section.judge_fraction if holds_out else FRACTION)
+            chosen.setdefault(data, set()).add(judging)
+    if any(len(ways) > 1 for ways in chosen.values()):
+        warnings.warn(MOVING_JUDGING, TrainingWarning, stacklevel=3)
+
+
+def _unused_in_all(groups: Sequence[Group], own_judging: Sequence[bool]) -> list[str]:
+    """Return what does nothing for the data at hand in any configuration, in words."""
+    first, *others = (
+        unused_beside_data(config, has_own_judging=has_own)
+        for members, has_own in zip(groups, own_judging, strict=True)
+        for config in members.configs
+    )
+    return [note for note in first if all(note in other for other in others)]
+
+
 class _Forecast(NamedTuple):
     """What is known of a group before it runs.
 
@@ -114,6 +154,7 @@ class _Forecast(NamedTuple):
         bytes: Memory of a device.
         folder_bytes: Of its folder while it runs, for sure.
         result_bytes: Of its folder in the end.
+        has_own_judging: Whether its data came with the part that clients judge by.
     """
 
     description: dict[str, Any]
@@ -122,6 +163,7 @@ class _Forecast(NamedTuple):
     bytes: int
     folder_bytes: int
     result_bytes: int
+    has_own_judging: bool
 
 
 def _forecast(members: Group, max_parallel: int | None) -> _Forecast:
@@ -132,6 +174,7 @@ def _forecast(members: Group, max_parallel: int | None) -> _Forecast:
     return _Forecast(
         built.describe(), configurations, parallel, resources.device_bytes,
         resources.min_folder_bytes, resources.result_bytes,
+        built.session.experiment.federation.has_own_judging,
     )  # fmt: skip
 
 
@@ -202,8 +245,11 @@ class _Groups(NamedTuple):
         contents = {}
         for name in TABLES:
             parts = [pq.read_table(folder / name) for folder in folders]
-            # Personal methods have columns that others lack; those are empty there.
-            contents[name] = to_parquet(pa.concat_tables(parts, promote_options="permissive"))
+            if name == METRICS:
+                whole = merge_metrics(parts, self.grid.values)
+            else:  # personal methods have columns that others lack; those are empty there
+                whole = pa.concat_tables(parts, promote_options="permissive")
+            contents[name] = to_parquet(whole)
         entries: dict[int, Any] = {}
         for members, folder in zip(self.groups, folders, strict=True):
             summary = read_json(folder / SUMMARY)

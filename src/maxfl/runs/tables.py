@@ -1,12 +1,14 @@
 """A history as tidy columns (Arrow), readable without this package once written as Parquet."""
 
 import io
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from maxfl.core.federation import Federation
 from maxfl.data.statistics import federation_stats
@@ -186,18 +188,36 @@ def metrics_table(history: History, labels: Labels, seeds: Sequence[int]) -> pa.
     table = pa.concat_tables(parts)
     row = np.searchsorted(np.asarray(labels.indices), table["configuration"].to_numpy())
     table = table.add_column(1, "seed", pa.array(np.asarray(seeds, np.int64)[row]))
-    for name in dict.fromkeys(n for chosen in labels.values for n in chosen if n != "seed"):
-        column = _column([chosen.get(name) for chosen in labels.values])
+    return _with_swept(table, labels.values, row)
+
+
+def merge_metrics(parts: Sequence[pa.Table], values: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Put metrics of the groups of a sweep together; ``values`` are of all its configurations.
+
+    A group knows values of one type where all of them may have several.
+    """
+    swept = {name for chosen in values for name in chosen if name != "seed"}
+    bare = [part.drop_columns([*swept.intersection(part.column_names)]) for part in parts]
+    table = pa.concat_tables(bare, promote_options="permissive")
+    return _with_swept(table, values, table["configuration"].to_numpy())
+
+
+def _with_swept(
+    table: pa.Table, values: Sequence[Mapping[str, Any]], row: NDArray[np.int64]
+) -> pa.Table:
+    """Add a column for each swept setting; ``row`` says whose values each row has."""
+    for name in dict.fromkeys(n for chosen in values for n in chosen if n != "seed"):
+        column = _column([chosen.get(name) for chosen in values])
         table = table.append_column(name, column.take(pa.array(row)))
     return table
 
 
 def _column(values: Sequence[Any]) -> pa.Array:
-    """Return a column; as text where values are of several types."""
+    """Return a column; where values are of several types, words and else JSON."""
     try:
         return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
-        return pa.array([None if value is None else str(value) for value in values])
+        return pa.array([v if v is None or isinstance(v, str) else json.dumps(v) for v in values])
 
 
 def _metric_rows(

@@ -59,7 +59,14 @@ def test_it_prints_as_it_would_be_written():
     for requirement, words in (
         (maxfl.solo(), "solo(1.0, steps=100)"),
         (maxfl.solo([1, 2], metric="accuracy"), "solo([1, 2], steps=100, metric='accuracy')"),
+        (
+            maxfl.solo(local_lr=[0.1, 0.01], batch_size=4, judge_fraction=0.5),
+            "solo(1.0, steps=100, local_lr=[0.1, 0.01], batch_size=4, judge_fraction=0.5)",
+        ),
         (maxfl.fixed(0.5), "fixed(0.5)"),
+        (maxfl.fixed(0.5, [7, 8], local_lr="training"),
+         "fixed(0.5, steps=[7, 8], local_lr='training')"),
+        (maxfl.per_client([1.0], batch_size=4), "per_client(1 values, batch_size=4)"),
         (maxfl.metric("mae", 0.3), "metric('mae', 0.3)"),
         (maxfl.custom(a_rule), "custom(a_rule)"),
         (maxfl.per_client([1.0, 2.0]), "per_client(2 values)"),
@@ -67,7 +74,7 @@ def test_it_prints_as_it_would_be_written():
             maxfl.per_client({"a": 1.0, "b": np.nan}, metric="mae", otherwise=maxfl.solo(2.0)),
             "per_client(1 values, metric='mae', otherwise=solo(2.0, steps=100, metric='mae'))",
         ),
-    ):
+    ):  # fmt: skip
         assert repr(requirement) == words
 
 
@@ -104,13 +111,16 @@ def test_options_of_the_rest_hold_for_single_values_unless_others_are_given():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"local_lr": "train"}, 'local_lr = .train.: expected a number, a list .* "training"'),
-        ({"local_lr": []}, "local_lr = .*: expected a number, a list of them"),
+        ({"local_lr": "train"}, 'local_lr = .train.: expected a number above 0, .* "training"'),
+        ({"local_lr": []}, "local_lr = .*: expected a number above 0, a list of them, or"),
         ({"local_lr": [0.1, 0.0]}, "local_lr = 0: expected a finite number above 0"),
-        ({"batch_size": {}}, 'batch_size = .*: expected a whole number, .* or "training"'),
+        ({"local_lr": True}, "local_lr = True: expected a number above 0"),
+        ({"local_lr": [0.1, True]}, "local_lr = .0.1, True.: expected a number above 0"),
+        ({"batch_size": {}}, 'batch_size = .*: expected a whole number above 0, .* or "training"'),
         ({"batch_size": [4, 0]}, "batch_size = 0: expected a whole number at least 1"),
-        ({"steps": "training"}, "steps = 'training': expected a whole number, a list of them$"),
-        ({"steps": []}, "steps = .*: expected a whole number, a list of them$"),
+        ({"steps": "training"}, "steps = 'training': expected a whole number at least 0, or"),
+        ({"steps": []}, "steps = .*: expected a whole number at least 0, or a list of them"),
+        ({"steps": [50, 0]}, "steps = .50, 0.: expected .*, or a list of them above 0"),
         ({"judge": "test"}, "judge = 'test': expected one of held-out, training"),
         ({"judge_fraction": 1.0}, "judge_fraction = 1: expected a finite number above 0 and below"),
         ({"judge_fraction": [0.1, 0.2]}, "judge_fraction = .0.1, 0.2.: expected one number"),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from maxfl.runs.build import _requirement
-from maxfl.runs.configs.file import unused, validate
+from maxfl.runs.configs.file import unused, unused_beside_data, validate
 from maxfl.utils.errors import InputError
 
 
@@ -36,6 +36,29 @@ def test_mistakes_are_named(settings, words):
         validate({"requirement": settings}, "file.toml")
 
 
+@pytest.mark.parametrize(
+    ("key", "given", "words"),
+    [
+        *(("local_lr", given, "expected a number above 0, a list of them, or \"training\"")
+          for given in (-0.1, [], float("nan"), "trainin", [0.1, -1], True, [[0.1]])),
+        ("batch_size", 0, "expected a whole number above 0, a list of them, or \"training\""),
+        ("steps", 10.5, "expected a whole number at least 0, or a list of them"),
+        ("steps", [50, 0], "expected a whole number at least 0, or a list of them above 0"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_numbers_of_solo_models_is_said_once(key, given, words):
+    with pytest.raises(InputError) as said:
+        validate({"requirement": {key: given}}, "file.toml")
+    first, line = str(said.value).splitlines()
+    assert first == "file.toml has 1 mistake:"
+    assert line.startswith(f"  requirement.{key}: {words}")
+    assert ("Did you mean 'training'?" in line) == (given == "trainin")
+
+
+def test_one_untrained_model_may_be_all_that_clients_have_alone():
+    assert built(steps=0).training.steps == built(steps=[0]).training.steps == (0,)
+
+
 def test_each_kind_is_built():
     metric = built(kind="metric", metric="accuracy", value=0.8, steps=7)
     assert (metric.kind, metric.metric, metric.training.steps) == ("metric", "accuracy", (7,))
@@ -65,6 +88,19 @@ def test_a_multiple_that_nobody_takes_is_said():
     settings = {"kind": "metric", "metric": "accuracy", "value": 0.8, "multiple": 2.0}
     (note,) = unused(validate({"requirement": settings}, "file.toml"))
     assert "requirement.multiple" in note
+
+
+def test_a_fraction_that_nobody_holds_out_is_said():
+    half = {"judge_fraction": 0.5}
+    (note,) = unused(validate({"requirement": {"judge": "training", **half}}, "file.toml"))
+    assert note == (
+        "requirement.judge_fraction does nothing here: clients judge by their training data"
+    )
+    config = validate({"requirement": half}, "file.toml")
+    assert unused(config) == unused_beside_data(config, has_own_judging=False) == []
+    (note,) = unused_beside_data(config, has_own_judging=True)
+    assert note.startswith("requirement.judge_fraction does nothing here: the data have")
+    assert unused_beside_data(validate({}, "file.toml"), has_own_judging=True) == []
 
 
 def test_a_rule_of_ones_own(tmp_path, monkeypatch):

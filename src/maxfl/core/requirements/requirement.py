@@ -18,8 +18,7 @@ from maxfl.core.requirements.solo_training import (
     SoloTraining,
     batch_sizes,
     learning_rates,
-    one_or_all,
-    whole_numbers,
+    step_counts,
 )
 from maxfl.utils.display import numbers, one_line
 from maxfl.utils.errors import InputError, check_number, did_you_mean
@@ -109,22 +108,27 @@ class Requirement(NamedTuple):
         return one_line(self.kind if self.clients is None else "per_client", self._words)
 
     def _words(self) -> str:
-        metric = "" if self.metric is None else f", metric={self.metric!r}"
+        metric = [] if self.metric is None else [f"metric={self.metric!r}"]
         match self.kind:
             case "custom":
-                words = f"{getattr(self.rule, '__qualname__', 'rule')}{metric}"
+                words = [getattr(self.rule, "__qualname__", "rule"), *metric]
             case "fixed":
-                words = numbers(self.value)
+                words = [numbers(self.value)]
             case "metric":
-                words = f"{self.metric!r}, {numbers(self.value)}"
+                words = [repr(self.metric), numbers(self.value)]
             case _:
-                words = f"{numbers(self.multiple)}, steps={one_or_all(self.training.steps)}{metric}"
-        words += "" if self.judging.holds_out else f", judge={self.judging.data!r}"
+                words = [numbers(self.multiple), f"steps={self.training.written('steps')}", *metric]
+        options = [
+            *(f"{name}={self.training.written(name)}" for name in self.training.changed
+              if not (name == "steps" and self.kind == "solo")),
+            *self.judging.words(),
+        ]  # fmt: skip
         if self.clients is None:
-            return words
-        own = int(np.isfinite(self.clients.judging).sum())
-        rest = f", otherwise={self.kind}({words})" if self.has_rest else ""
-        return f"{own} values{metric}{rest}"
+            return ", ".join([*words, *options])
+        own = f"{int(np.isfinite(self.clients.judging).sum())} values"
+        if not self.has_rest:
+            return ", ".join([own, *metric, *options])
+        return ", ".join([own, *metric, f"otherwise={self.kind}({', '.join([*words, *options])})"])
 
     @property
     def numbers(self) -> tuple[ArrayLike, ArrayLike | None]:
@@ -260,7 +264,7 @@ def _with_options(requirement: Requirement, steps: Any, options: Options) -> Req
     rates, sizes = options.get("local_lr"), options.get("batch_size")
     return requirement._replace(
         training=SoloTraining(
-            whole_numbers("steps", steps, least=0),
+            step_counts(steps),
             training.local_lr if rates is None else learning_rates(rates),
             training.batch_size if sizes is None else batch_sizes(sizes),
         ),

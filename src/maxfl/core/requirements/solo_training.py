@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from maxfl.utils.display import numbers
 from maxfl.utils.errors import InputError, check_number, shorten
 
 RATES = (0.1, 0.01, 0.001)
@@ -13,11 +14,22 @@ RATES = (0.1, 0.01, 0.001)
 BATCH_SIZE = 32
 TRAINING: Literal["training"] = "training"
 """In place of a learning rate or a batch size: that of the run."""
-MOVING = "what clients require differs between configurations: their solo models are trained with"
+DIFFERING = "what clients require differs between configurations: their solo models are"
+MOVING = f"{DIFFERING} trained with"
 MOVING_LOCAL = f"{MOVING} the local optimizer (local.*), in which these differ"
+MOVING_JUDGING = (
+    f"{DIFFERING} trained on, and judged by, other parts of their data (requirement.judge, "
+    f"requirement.judge_fraction). Whom two of these satisfy can't be compared client by client"
+)
 """What a run says where requirements move with what is compared."""
 FOLLOWING = ("local_lr", "batch_size")
 """What solo models may have from the run's training."""
+EXPECTED = {
+    "steps": "a whole number at least 0, or a list of them above 0",
+    "local_lr": f'a number above 0, a list of them, or "{TRAINING}" for the run\'s own',
+    "batch_size": f'a whole number above 0, a list of them, or "{TRAINING}" for the run\'s own',
+}
+"""What each setting of solo models may be, in words."""
 
 
 class SoloTraining(NamedTuple):
@@ -49,6 +61,19 @@ class SoloTraining(NamedTuple):
         """Numbers that solo models have from the run's training."""
         return tuple(name for name in FOLLOWING if getattr(self, name) is None)
 
+    @property
+    def changed(self) -> list[str]:
+        """Names of what differs from the defaults."""
+        plain = SoloTraining()._asdict()
+        return [name for name, ways in self._asdict().items() if repr(ways) != repr(plain[name])]
+
+    def written(self, name: str) -> str:
+        """Write one of these as it would be given: a number, a list, or "training"."""
+        ways = getattr(self, name)
+        if ways is None:
+            return repr(TRAINING)
+        return numbers(ways[0] if len(ways) == 1 else ways)
+
     def moving_words(self) -> str:
         """Say what a sweep of these numbers of the training does to requirements."""
         theirs = " and ".join(f"training.{name}" for name in self.followed)
@@ -63,8 +88,7 @@ def learning_rates(given: Any) -> tuple[Any, ...] | None:
     """Return learning rates of solo models; None for the run's own."""
     if isinstance(given, str) and given == TRAINING:
         return None
-    expected = f'a number, a list of them, or "{TRAINING}" for the run\'s own'
-    _check_ways("local_lr", given, expected, most_axes=2)
+    _check_ways("local_lr", given, most_axes=2)
     check_number("requirement.local_lr", given, above=0)
     rates = np.asarray(given, np.float64)
     return tuple(rates) if rates.ndim > 1 else tuple(float(rate) for rate in np.ravel(rates))
@@ -74,26 +98,35 @@ def batch_sizes(given: Any) -> tuple[int, ...] | None:
     """Return batch sizes of solo models; None for the run's own."""
     if isinstance(given, str) and given == TRAINING:
         return None
-    return whole_numbers("batch_size", given, 1, f', or "{TRAINING}" for the run\'s own')
+    return _whole_numbers("batch_size", given, least=1)
 
 
-def whole_numbers(name: str, given: Any, least: int, other: str = "") -> tuple[int, ...]:
+def step_counts(given: Any) -> tuple[int, ...]:
+    """Return numbers of steps of solo models; of several, none may leave its model untrained."""
+    steps = _whole_numbers("steps", given, least=0)
+    if are_untrained(steps):
+        raise InputError(f"requirement.steps = {shorten(given)}: expected {EXPECTED['steps']}")
+    return steps
+
+
+def are_untrained(ways: tuple[Any, ...]) -> bool:
+    """Tell whether a client would try, among several models, one that has made no step."""
+    return len(ways) > 1 and 0 in ways
+
+
+def _whole_numbers(name: str, given: Any, least: int) -> tuple[int, ...]:
     """Return whole numbers, of which each is another way to train alone."""
-    _check_ways(name, given, f"a whole number, a list of them{other}")
+    _check_ways(name, given)
     check_number(f"requirement.{name}", given, least=least, whole=True)
     return tuple(int(number) for number in np.ravel(given))
 
 
-def _check_ways(name: str, given: Any, expected: str, most_axes: int = 1) -> None:
+def _check_ways(name: str, given: Any, most_axes: int = 1) -> None:
     """Refuse what is neither a number nor some in a list, or in lists of one length."""
     try:
-        numbers = np.asarray(given, np.float64)
+        values = np.asarray(given, np.float64)
+        flags = [isinstance(each, bool | np.bool_) for each in np.ravel(np.asarray(given, object))]
     except (TypeError, ValueError, OverflowError):
-        numbers = np.zeros(0)
-    if numbers.ndim > most_axes or not numbers.size:
-        raise InputError(f"requirement.{name} = {shorten(given)}: expected {expected}")
-
-
-def one_or_all(ways: tuple[Any, ...]) -> str:
-    """Return the only one, or a list, as a text."""
-    return str(ways[0]) if len(ways) == 1 else str(list(ways))
+        values, flags = np.zeros(0), []
+    if values.ndim > most_axes or not values.size or any(flags):
+        raise InputError(f"requirement.{name} = {shorten(given)}: expected {EXPECTED[name]}")

@@ -25,7 +25,7 @@ TABLE_SETTINGS = (
     "client_column", "label_column", "feature_columns", "drop_columns", "split_column", "task",
     "encode", "missing", "standardize",
 )  # fmt: skip
-LITERAL = re.compile("'([^']*)'")
+QUOTED = re.compile("""['"]([^'"]*)['"]""")
 
 
 class Named(NamedTuple):
@@ -168,6 +168,12 @@ def unused(config: RunConfig) -> list[str]:
             not solo,
             "no client requires a multiple of its solo model's value",
         ),
+        (
+            "requirement",
+            "judge_fraction",
+            config.requirement.judge == "training",
+            "clients judge by their training data",
+        ),
         ("participation", "start_round", everyone, "everyone participates"),
         (
             "participation",
@@ -182,6 +188,14 @@ def unused(config: RunConfig) -> list[str]:
         if idle and key in getattr(config, section).model_fields_set
     ]
     return notes + _long_warmups(config) + _as_written(config.data)
+
+
+def unused_beside_data(config: RunConfig, *, has_own_judging: bool) -> list[str]:
+    """Return the same of settings that depend on the data at hand."""
+    section, key = config.requirement, "judge_fraction"
+    idle = has_own_judging and section.judge == "held-out" and key in section.model_fields_set
+    why = "the data have a judging part of their own"
+    return [f"requirement.{key} does nothing here: {why}"] if idle else []
 
 
 def _local_checks(config: RunConfig) -> list[tuple[str, str, bool, str]]:
@@ -289,7 +303,7 @@ def _explain(error: Any) -> str:
     message = error["msg"].removeprefix("Value error, ")
     given = error["input"]
     shown = "" if isinstance(given, dict | BaseModel) else f" (given: {shorten(given)})"
-    near = did_you_mean(given, LITERAL.findall(message)) if error["type"] == "literal_error" else ""
+    near = did_you_mean(given, QUOTED.findall(message))
     return f"{key}: {message}{shown}{near}"
 
 

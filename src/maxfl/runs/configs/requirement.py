@@ -9,12 +9,15 @@ from pydantic import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
     field_validator,
     model_validator,
 )
 
 from maxfl.core.judging import FRACTION
-from maxfl.core.requirements.solo_training import BATCH_SIZE, RATES
+from maxfl.core.requirements.solo_training import BATCH_SIZE, EXPECTED, RATES, are_untrained
 from maxfl.runs.configs.section import Section
 from maxfl.runs.plugins.resolve import load
 
@@ -85,6 +88,20 @@ class RequirementConfig(Section):
         description="for custom: `module:function` of (federation, solo), of a module in the "
         "current folder or installed",
     )
+
+    @field_validator("steps", "local_lr", "batch_size", mode="wrap")
+    @classmethod
+    def _is_one_or_several(
+        cls, given: Any, check: ValidatorFunctionWrapHandler, field: ValidationInfo
+    ) -> Any:
+        """Say once what is expected, not once for each type that it might be."""
+        try:
+            ways = check(given)
+        except ValidationError:
+            ways = ()
+        if ways == () or (isinstance(ways, tuple) and are_untrained(ways)):
+            raise ValueError(f"expected {EXPECTED[str(field.field_name)]}")
+        return ways
 
     @field_validator("rule")
     @classmethod
