@@ -34,6 +34,11 @@ def test_what_they_show_is_kept(path):
     assert {"text/html", "image/png"} <= kinds
 
 
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_no_requirement_is_made_of_test_figures(path):
+    assert not [cell for cell in cells_of(path) if "solo.test" in "".join(cell["source"])]
+
+
 @pytest.mark.slow
 @pytest.mark.extras
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

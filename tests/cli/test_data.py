@@ -4,6 +4,7 @@ import csv
 
 import pytest
 
+from maxfl.cli import terminal
 from maxfl.cli.app import app
 from maxfl.utils.errors import InputError
 from support.commands import ROOT, small
@@ -37,6 +38,16 @@ def test_data_are_listed_and_shown(tmp_path, maxfl):
         sizes = [row[f"{part}_samples"] for part in ("train", "judging", "test")]
         assert sizes == ["9", "3", "8"]
         assert sum(int(n) for name, n in row.items() if name.startswith("label ")) == 20
+
+
+def test_heads_are_whole_in_a_narrow_terminal(tmp_path, maxfl, monkeypatch):
+    monkeypatch.setattr(terminal.console, "width", 80)
+    options = small("data.partition=dirichlet-unequal", "data.clients=20")
+    text = maxfl("data", "show", "examples/opt-out.toml", "--out", tmp_path / "s.png", *options)
+    heads = "clients number training judging test labels* flipped Byzantine"
+    assert heads in " ".join(text.split())
+    assert "…" not in text
+    assert "median" in text
 
 
 def test_what_data_commands_say_of_mistakes(tmp_path, monkeypatch, capsys):

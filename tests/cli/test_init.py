@@ -19,7 +19,10 @@ def test_files_are_written_once(maxfl, tmp_path):
     assert "run.toml is there already, and stays as it is" in maxfl("init", code=2)
     assert (tmp_path / "run.toml").read_text() == before
     assert "python own.py" in maxfl("init", "--python", "own.py")
-    assert 20 <= len((tmp_path / "own.py").read_text().splitlines()) <= 40
+    script = (tmp_path / "own.py").read_text()
+    assert 20 <= len(script.splitlines()) <= 40
+    assert '"server_schedule": maxfl.schedules.exponential(0.18)' in script
+    assert script.count("**others") == 2
 
 
 def test_mistakes_are_named(maxfl):

@@ -105,7 +105,7 @@ def test_clients_that_are_too_small_judge_by_training_data_and_are_named():
     assert note.startswith("2 of 4 clients have too few samples to hold any out (c1, c3): they")
     assert "1 to 6 train, 0 to 2 judging and 1 test samples each" in repr(found)
     many = with_judging(federation([3] * 7), HELD_OUT)
-    assert "(c0, c1, c2, c3, c4, ...)" in many.metadata.notes[0]
+    assert "(c0, c1, c2, c3, c4 and 2 more)" in many.metadata.notes[0]
     large = with_judging(federation([8, 4]), HELD_OUT)
     assert large.metadata.judges_by_training is None
     assert large.metadata.notes == ()

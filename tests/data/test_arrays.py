@@ -5,7 +5,7 @@ import pytest
 
 from maxfl.core.federation import Federation, InputScaling
 from maxfl.data import partition
-from maxfl.data.arrays import load_arrays
+from maxfl.data.arrays import arrays_in, load_arrays
 from maxfl.utils.errors import InputError
 
 
@@ -44,6 +44,14 @@ def test_a_file_of_one_array_is_refused(tmp_path):
         load_arrays(tmp_path / "mine.npy")
     with pytest.raises(InputError, match="not a readable"):
         load_arrays(tmp_path)
+
+
+def test_arrays_are_named_without_being_read(tmp_path):
+    np.savez(tmp_path / "mine.npz", x=np.zeros((3, 2)), y=np.zeros(3), client=np.arange(3))
+    assert arrays_in(tmp_path / "mine.npz") == {"x", "y", "client"}
+    (tmp_path / "other.npz").write_bytes(b"nothing")
+    for name in ("other.npz", "none.npz", "", "\0"):
+        assert arrays_in(tmp_path / name) == set()
 
 
 def test_labels_may_be_numbers(tmp_path):
@@ -98,6 +106,11 @@ def test_samples_and_a_split_become_a_federation():
     assert federation.seen == 3
     assert federation.train_sizes.tolist() == [8] * 5
     assert np.isin(federation.train.x[:8, 0], X[split.parts[0], 0]).all()
+    words = np.array(["train", "judging", "test"] * 20)
+    kept = Federation.from_arrays(X, Y, split, part=words)
+    used = np.concatenate(split.parts)
+    for name, part in (("train", kept.train), ("judging", kept.judging), ("test", kept.test)):
+        assert sorted(part.x[:, 0]) == sorted(X[used[words[used] == name], 0])
 
 
 @pytest.mark.parametrize(
@@ -124,6 +137,11 @@ def test_samples_and_a_split_become_a_federation():
             OWNER,
             {"part": ["train"] * 60, "is_test": Y == 1},
             "is_test and part both say what samples are for: give one of them",
+        ),
+        (
+            partition.Split([np.array([0, 1]), np.array([2, 4])]),
+            {"part": ["train", "test"] * 30},
+            "client 1 has no test samples in the data's own split",
         ),
         (OWNER, {"unseen": 3}, "^unseen = 3, but there are 3 clients"),
         (OWNER, {"min_samples": 1}, "min_samples = 1: expected one whole number at least 2"),

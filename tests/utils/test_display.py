@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import maxfl
-from maxfl.utils.display import counted, html_table, numbers, one_line, span
+from maxfl.utils.display import counted, html_table, named, numbers, one_line, span
 from support.small import MODEL, SMALL, simulation
 
 
@@ -17,6 +17,12 @@ def test_what_can_not_be_found_out_is_left_out():
     assert one_line("Thing", lambda: "two words") == "Thing(two words)"
     assert one_line("Thing", fails) == "Thing(…)"
     assert "<b>Thing</b>" in html_table("Thing", fails)
+
+
+def test_of_many_names_the_rest_is_counted():
+    assert named(np.array(["a", "b"])) == "a, b"
+    assert named([1, 2, 3, 4, 5]) == "1, 2, 3, 4, 5"
+    assert named(np.arange(2005)) == "0, 1, 2, 3, 4 and 2,000 more"
 
 
 def test_tables_are_escaped():

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
@@ -110,7 +110,8 @@ def show_command(
     console.print(f"[bold]{escape(stats.title)}[/]")
     console.print(_table(stats))
     console.print(
-        "* Effective number of labels, 1/Σ share². Labels of flipped clients are shown flipped.",
+        "Training, judging and test: samples of each client. * Effective number of its labels, "
+        "1/Σ share². Labels of flipped clients are shown flipped.",
         style="dim",
     )
     for note in stats.notes:
@@ -240,15 +241,16 @@ def _alternative(dataset: Entry, missing: Sequence[File], folder: Path | None) -
 
 
 def _table(stats: "FederationStats") -> Table:
-    """Tabulate sizes and labels of seen and unseen clients."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    """Tabulate sizes and labels of seen and unseen clients; in 80 columns, if need be."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     headings = (
-        *("clients", "number", "training samples"),
-        *(["judging samples"] if stats.judging_sizes.any() else []),
-        *("test samples", "labels each*", "flipped", "Byzantine"),
+        *("clients", "number", "training"),
+        *(["judging"] if stats.judging_sizes.any() else []),
+        *("test", "labels*", "flipped", "Byzantine"),
     )
     for i, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if i == 0 else "right")
+        side: Any = "left" if i == 0 else "right"
+        table.add_column(heading, justify=side, min_width=len(heading))
     for name, group in (("seen", stats.is_seen), ("unseen", ~stats.is_seen)):
         if group.any():
             table.add_row(
@@ -269,4 +271,4 @@ def _range(sizes: "np.ndarray") -> str:
     import numpy as np
 
     low, middle, high = sizes.min(), np.median(sizes), sizes.max()
-    return str(low) if low == high else f"{low} to {high}, median {middle:.0f}"
+    return str(low) if low == high else f"{low} to {high},\nmedian {middle:.0f}"

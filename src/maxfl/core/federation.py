@@ -229,7 +229,8 @@ class Federation(NamedTuple):
             y: Labels, [n, ...]. One integer per sample is a class; other labels may have any shape.
             client: Whose each sample is, numbers or text, [n]; or a split of ``maxfl.partition``.
             is_test: Whether each sample is for testing, bool[n]; by default each client's samples
-                are split at random.
+                are split at random. It is kept for clients of a split too, each of which then needs
+                samples on both sides.
             part: In its place, what each sample is for: "train", "judging" (its client judges
                 models by it, and does not train on it) or "test", [n].
             unseen: How many clients do not participate in training: drawn at random, or the last

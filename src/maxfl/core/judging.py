@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from maxfl.core.checks.samples import client_offsets
 from maxfl.core.federation import Federation, Samples
+from maxfl.utils.display import named
 from maxfl.utils.errors import InputError, check_choice, check_number
 
 Judge = Literal["held-out", "training"]
@@ -28,7 +29,6 @@ JUDGES: dict[Judge, str] = {
 """What a client may judge a model by."""
 FRACTION = 0.25
 """Of a client's training data, that it judges by."""
-MOST_NAMED = 5
 
 
 class Judging(NamedTuple):
@@ -87,20 +87,36 @@ def with_judging(
         return federation
     metadata = federation.metadata
     train, held = hold_out(federation.train, chosen.fraction, client_ids, metadata.overlap)
-    small = _held_counts(federation.train_sizes, chosen.fraction, metadata.overlap) == 0
+    small = judges_by_training(federation, chosen)
     if small.any():
-        names = federation.names[small]
-        shown = ", ".join(map(str, names[:MOST_NAMED]))
-        more = ", ..." if len(names) > MOST_NAMED else ""
-        note = (
-            f"{len(names)} of {federation.clients} clients have too few samples to hold any out "
-            f"({shown}{more}): they judge by their training data"
-        )
-        metadata = metadata._replace(notes=(*metadata.notes, note), judges_by_training=small)
+        notes = (*metadata.notes, small_words(federation, small))
+        metadata = metadata._replace(notes=notes, judges_by_training=small)
     return federation._replace(
         train=train, judging=held, metadata=metadata, known_digest=None,
         given_digest=federation.digest(),
     )  # fmt: skip
+
+
+def judges_by_training(federation: Federation, chosen: Judging) -> NDArray[np.bool_]:
+    """Return which clients have too few samples to hold any out, bool[K].
+
+    Nobody, where samples are not to be held out, or the data have a judging part of their own.
+    """
+    known = federation.metadata.judges_by_training
+    if known is not None:
+        return known
+    if not chosen.holds_out or federation.judging is not None:
+        return np.zeros(federation.clients, bool)
+    return _held_counts(federation.train_sizes, chosen.fraction, federation.metadata.overlap) == 0
+
+
+def small_words(federation: Federation, small: NDArray[np.bool_]) -> str:
+    """Count and name clients that judge by their training data, ``small`` bool[K]."""
+    names = federation.names[small]
+    return (
+        f"{len(names)} of {federation.clients} clients have too few samples to hold any out "
+        f"({named(names)}): they judge by their training data"
+    )
 
 
 def hold_out(

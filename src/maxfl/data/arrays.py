@@ -18,6 +18,17 @@ from maxfl.utils.errors import InputError, check_count
 
 NPY = b"\x93NUMPY"
 """How a file of a single array begins."""
+CLIENT, PART = "client", "part"
+"""What a file's arrays may be called that say whose samples are, and what they are for."""
+
+
+def arrays_in(path: Path) -> frozenset[str]:
+    """Return what the arrays of a file are called; nothing of one that ``load_arrays`` refuses."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return frozenset(name.removesuffix(".npy") for name in archive.namelist())
+    except (OSError, ValueError, zipfile.BadZipFile):
+        return frozenset()
 
 
 def load_arrays(path: Path) -> Dataset:
@@ -28,11 +39,11 @@ def load_arrays(path: Path) -> Dataset:
             f"data.file = {path} has the arrays {sorted(arrays)}, but not {sorted(missing)}: "
             f"save it with numpy.savez(file, x=..., y=...)"
         )
-    owner, where = arrays.get("client"), f"data.file = {path}"
+    owner, where = arrays.get(CLIENT), f"data.file = {path}"
     dataset = arrays_dataset(arrays["x"], arrays["y"], owner, path.name, where)
-    if "part" not in arrays:
+    if PART not in arrays:
         return dataset
-    return _with_parts(dataset, _parts(arrays["part"], len(dataset.y), f"{where}: the array part"))
+    return _with_parts(dataset, _parts(arrays[PART], len(dataset.y), f"{where}: the array {PART}"))
 
 
 def arrays_dataset(

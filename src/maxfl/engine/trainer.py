@@ -18,6 +18,7 @@ import jax
 import numpy as np
 
 from maxfl.core.federation import Federation
+from maxfl.core.judging import judges_by_training, small_words
 from maxfl.core.requirements.requirement import Solo, Thresholds
 from maxfl.core.requirements.thresholds import thresholds
 from maxfl.distributed.processes import is_leader
@@ -39,7 +40,7 @@ from maxfl.engine.state import (
     SoloHParams,
     State,
 )
-from maxfl.utils.errors import InputError, TrainingWarning, shorten
+from maxfl.utils.errors import InputError, SpeedWarning, TrainingWarning, shorten
 from maxfl.utils.notebook import in_notebook
 
 Progress = Callable[[str, int, int], None]
@@ -146,6 +147,7 @@ def shown_progress(progress: Progress | bool | None) -> Iterator[Progress | None
 
 def train(trainer: Trainer, progress: Progress | None = None) -> Trained:
     """Train from the start to the end, without checkpoints."""
+    _warn_of_small_clients(trainer.session)
     state, blocks = trainer.start(), []
     prepared = trainer.prepare(progress)
     rounds = trainer.session.experiment.training.rounds
@@ -157,6 +159,14 @@ def train(trainer: Trainer, progress: Progress | None = None) -> Trained:
         if progress:
             progress("rounds", int(block.rounds[-1]), rounds)
     return Trained(finished_history(trainer, prepared, blocks, state, diagnosis), blocks)
+
+
+def _warn_of_small_clients(session: Session) -> None:
+    """Say which clients judge by their training data, as the summary of a run does."""
+    federation = session.experiment.federation
+    small = judges_by_training(federation, session.requirement.judging)
+    if small.any():
+        warnings.warn(small_words(federation, small), TrainingWarning, stacklevel=4)
 
 
 def finished_history(
@@ -222,6 +232,9 @@ def solo_requirements(
     """
     for why in session.moving_requirements:
         warnings.warn(why, TrainingWarning, stacklevel=5)
+    whole = session.experiment.federation
+    for why in session.requirement.training.wasteful_batches(whole.train_sizes, whole.names):
+        warnings.warn(why, SpeedWarning, stacklevel=5)
     solo_cache = SoloCache() if solo_cache is None else solo_cache
     spec = session.solo_spec
     shared = federation.digest(), spec.model, spec.local_optimizer, spec.criterion

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 Rows = Iterable[tuple[str, object]]
+MOST_NAMED = 5
+"""Of many clients, that a message names."""
 MOST_NUMBERS = 6
 """Of a list that is written out; of a longer one, the first and the last."""
 LEFT = "style='text-align:left'"
@@ -50,6 +52,12 @@ def array_type(array: Any, axes: int = 0) -> str:
     """Write the type and the shape of an array without its first axes, as ``uint8[28, 28]``."""
     shape = array.shape[axes:]
     return f"{array.dtype}{list(shape)}" if shape else str(array.dtype)
+
+
+def named(names: Any) -> str:
+    """Write names, or the first of them and how many more there are: ``a, b and 2 more``."""
+    shown, more = ", ".join(map(str, names[:MOST_NAMED])), len(names) - MOST_NAMED
+    return f"{shown} and {more:,} more" if more > 0 else shown
 
 
 def counted(count: int, thing: str) -> str:

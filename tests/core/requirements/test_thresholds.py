@@ -20,8 +20,8 @@ SOLO = Solo(
 
 
 def found(requirement, criterion=LOSS):
-    train, test = thresholds(align(requirement, NAMED), criterion, NAMED, SOLO, 1)
-    return tuple([round(float(rho), 6) for rho in side[0]] for side in (train, test))
+    sides = thresholds(align(requirement, NAMED), criterion, NAMED, SOLO, 1)
+    return tuple([round(float(rho), 6) for rho in side[0]] for side in sides)
 
 
 def test_values_in_order_and_by_name():
@@ -85,6 +85,11 @@ def test_solo_models_are_needed_where_somebody_compares_with_them():
         (lambda: maxfl.per_client([1, 2]), "has 2 values, and the federation 3 clients"),
         (lambda: maxfl.per_client({"north": 1}), "2 of 3 clients have no requirement .south, 7."),
         (lambda: maxfl.per_client([1, np.nan, 2]), "give them one, or say what they require"),
+        (
+            lambda: maxfl.per_client({"north": 1, 7: 2, "sout": 3, "x": 4}),
+            r"1 of 3 .* no requirement .south., and requirements name 2 clients that the "
+            r"federation does not have .sout, x.: give them .* Did you mean 'south'",
+        ),
     ],
 )
 def test_values_that_do_not_fit_the_clients_are_refused(make, words):

@@ -19,9 +19,10 @@ def test_a_temperature_that_is_too_low_is_named():
         maxfl.TrainingWarning, match=r"no client had a weight above 0 in rounds 1 to"
     ) as told:
         simulate(maxfl.maxfl(0.002), TWELVE, requirement=maxfl.fixed(0.1))
-    words = str(told[0].message)
-    assert "the temperature (0.002, in units of the loss) is too low for gaps of 0." in words
-    assert len(told) == 1, "once, not after every block"
+    small, *words = (str(warning.message) for warning in told)
+    assert "too few samples to hold any out" in small
+    assert len(words) == 1, "once, not after every block"
+    assert "the temperature (0.002, in units of the loss) is too low for gaps of 0." in words[0]
 
 
 def test_updates_that_are_lost_in_rounding_are_named():
@@ -57,7 +58,8 @@ def test_a_run_in_which_nobody_participates_says_so(participation, why):
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         simulate(maxfl.fedavg(), TWELVE, participation=participation, requirement=maxfl.fixed(1e-6))
-    first, *rest = (str(warning.message) for warning in said)
+    small, first, *rest = (str(warning.message) for warning in said)
+    assert "too few samples to hold any out" in small
     assert re.match(words, first)
     # What would have kept them is said at the end (departure.py).
     assert [text.partition(" from ")[0] for text in rest] == (

@@ -1,5 +1,6 @@
 """A run as a TOML file: settings on the command line, and those that do nothing."""
 
+import numpy as np
 import pytest
 
 from maxfl.runs.configs.file import (
@@ -90,6 +91,42 @@ def test_settings_of_tables_are_pointed_at():
     written = {**table, "source": "disk", "folder": "big"}
     (words,) = unused(validate({"data": written}, "file"))
     assert "is as it was written, whatever data.file" in words
+
+
+def saved(path, **more):
+    """Return settings of a file of six samples, with more arrays."""
+    np.savez(path, x=np.zeros((6, 2)), y=np.arange(6) % 2, **more)
+    return {"data": {"file": str(path)}}
+
+
+def test_arrays_that_name_their_clients_keep_them(tmp_path):
+    parts = ["train", "test"] * 3
+    raw = saved(tmp_path / "own.npz", client=np.repeat([3, 7], 3), part=parts)
+    config = validate(raw, "file")
+    assert (config.data.partition, config.data.unseen) == ("by-owner", 0)
+    assert unused(config) == []
+    chosen = {**raw["data"], "unseen": 1, "train_fraction": 0.5}
+    config = validate({"data": chosen}, "file")
+    assert config.data.unseen == 1
+    (words,) = unused(config)
+    assert "data.train_fraction does nothing here: the array part says" in words
+    plain = validate(saved(tmp_path / "plain.npz"), "file")
+    assert (plain.data.partition, plain.data.unseen) == ("dirichlet", 50)
+    assert unused(plain) == []
+
+
+def test_arrays_that_drawn_clients_do_not_heed_are_pointed_at(tmp_path):
+    parts = ["train", "test"] * 3
+    raw = saved(tmp_path / "own.npz", client=np.repeat([3, 7], 3), part=parts)
+    (words,) = unused(validate({"data": {**raw["data"], "partition": "iid"}}, "file"))
+    assert words.startswith("data.file: its arrays client and part do nothing here: data.partition")
+    assert 'also those that are marked as test; choose "by-owner" to keep' in words
+    (words,) = unused(validate(saved(tmp_path / "parts.npz", part=parts), "file"))
+    assert "its array part does nothing here" in words
+    assert "add an array client to keep" in words
+    raw = saved(tmp_path / "clients.npz", client=np.repeat([3, 7], 3))
+    (words,) = unused(validate({"data": {**raw["data"], "partition": "iid"}}, "file"))
+    assert "splits their samples anew; choose" in words
 
 
 def test_files_that_can_not_be_read(tmp_path):

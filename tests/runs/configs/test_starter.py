@@ -44,5 +44,16 @@ def test_the_alternatives_are_valid():
 def test_what_is_commented_out_is_valid_too():
     text = starter_file()
     tail = text[text.index("# [sweep]") :].replace("# ", "")
-    raw = tomllib.loads(text.replace("# start_round", "start_round") + tail)
-    assert len(expand(raw, "starter").configs) == 10
+    for line in ("start_round", "[schedule]", "server = ", "server_end = "):
+        assert text.count(f"# {line}") == 1
+        text = text.replace(f"# {line}", line)
+    configs = expand(tomllib.loads(text + tail), "starter").configs
+    assert len(configs) == 10
+    assert {config.algorithm.name for config in configs} == {"fedavg", "maxfl-auto"}
+    assert {config.schedule.server for config in configs} == {"exponential"}
+    assert configs[0].schedule.server_end == 0.18
+
+
+def test_what_clients_judge_by_is_there():
+    written = tomllib.loads(starter_file())["requirement"]
+    assert {"judge", "judge_fraction", "local_lr"} <= written.keys()

@@ -240,10 +240,11 @@ def custom(
 ) -> Requirement:
     """Require ρ = ``rule(federation, solo)``: one number per client, or a tuple of two such arrays.
 
-    Of a tuple the second is for test data. ``solo`` has ``judging_loss``, ``test_loss`` and
-    ``test_metric``, the first of the model's metrics (accuracy for classifiers), of the solo
-    models, [K] each; with ``metric``, by name, ρ are values of it, and there is ``judging_metric``.
-    The rest is as for ``solo``.
+    Of a tuple the second is for test data; one array is for judging and test data alike, so it
+    must not be built of test figures, or these would have a part in training. ``solo`` has
+    ``judging_loss``, ``test_loss`` and ``test_metric``, the first of the model's metrics (accuracy
+    for classifiers), of the solo models, [K] each; with ``metric``, by name, ρ are values of it,
+    and there is ``judging_metric``. The rest is as for ``solo``.
     """
     if not callable(rule):
         raise InputError(f"requirement.custom({rule!r}): expected a function of (federation, solo)")

@@ -5,6 +5,7 @@ from itertools import product
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from maxfl.utils.display import numbers
 from maxfl.utils.errors import InputError, check_number, shorten
@@ -73,6 +74,18 @@ class SoloTraining(NamedTuple):
         if ways is None:
             return repr(TRAINING)
         return numbers(ways[0] if len(ways) == 1 else ways)
+
+    def wasteful_batches(self, sizes: NDArray[np.int64], names: NDArray[Any]) -> list[str]:
+        """Say which batch sizes exceed all that any client trains on, of ``sizes`` samples, [K]."""
+        largest = int(np.argmax(sizes))
+        most = max(int(sizes[largest]), BATCH_SIZE)
+        return [
+            f"requirement.batch_size = {size}, and the largest client ({names[largest]}) trains on "
+            f"{sizes[largest]} samples: minibatches are drawn with replacement, so that larger "
+            f"ones take longer and tell little more; {most} or less will do"
+            for size in self.batch_size or ()
+            if size > most
+        ]
 
     def moving_words(self) -> str:
         """Say what a sweep of these numbers of the training does to requirements."""

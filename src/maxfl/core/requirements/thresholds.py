@@ -2,7 +2,7 @@
 
 import warnings
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -12,9 +12,15 @@ from maxfl.core.criterion import Criterion
 from maxfl.core.federation import Federation
 from maxfl.core.requirements.client_values import ClientValues, Floats
 from maxfl.core.requirements.requirement import Requirement, RequirementRule, Solo, Thresholds
+from maxfl.utils.display import counted, named
 from maxfl.utils.errors import InputError, TrainingWarning, did_you_mean, shorten
 
-MOST_NAMED = 5
+
+class Strangers(NamedTuple):
+    """Clients that values name and the federation does not have: in words, and who may be meant."""
+
+    words: str = ""
+    hint: str = ""
 
 
 def align(requirement: Requirement, federation: Federation) -> Requirement:
@@ -32,12 +38,15 @@ def align(requirement: Requirement, federation: Federation) -> Requirement:
     else:
         judging, test = _by_name(given, federation)
     missing = np.flatnonzero(np.isnan(judging) | np.isnan(test))
+    strangers = _strangers(given, federation)
     if missing.size and not requirement.has_rest:
         raise InputError(
             f"{missing.size} of {federation.clients} clients have no requirement "
-            f"({_listed(federation.names[missing])}): give them one, or say what they require, "
-            f"per_client(..., otherwise=maxfl.solo()) or requirement.otherwise"
+            f"({named(federation.names[missing])}){strangers.words and f', and {strangers.words}'}"
+            f": give them one, or say what they require, per_client(..., otherwise=maxfl.solo()) "
+            f"or requirement.otherwise{strangers.hint}"
         )
+    _warn_of_slips(strangers, given, federation)
     return requirement._replace(clients=ClientValues(None, judging, test))
 
 
@@ -111,8 +120,8 @@ def _apply(rule: RequirementRule, federation: Federation, solo: Solo) -> tuple[F
     given = rule(federation, solo)
     is_pair = isinstance(given, tuple) and len(given) == 2 and not any(map(np.isscalar, given))
     pair: Any = given if is_pair else (given, given)
-    train, test = pair
-    return _checked(train, federation), _checked(test, federation)
+    judging, test = pair
+    return _checked(judging, federation), _checked(test, federation)
 
 
 def _checked(given: Any, federation: Federation) -> Floats:
@@ -137,24 +146,28 @@ def _checked(given: Any, federation: Federation) -> Floats:
 def _by_name(given: ClientValues, federation: Federation) -> tuple[Floats, Floats]:
     """Return values that are given by name in the federation's order, float32[K] each."""
     index = {name: i for i, name in enumerate(given.names or ())}
-    names = [str(name) for name in federation.names]
-    rows = np.array([index.get(name, -1) for name in names])
-    unknown = [name for name in index if name not in set(names)]
-    # Values for clients that were left out do no harm, unless they are others' by a slip.
-    if unknown and (rows < 0).any():
+    rows = np.array([index.get(str(name), -1) for name in federation.names])
+    none = np.float32(np.nan)
+    judging, test = (np.where(rows < 0, none, side[rows]) for side in (given.judging, given.test))
+    return judging, test
+
+
+def _warn_of_slips(strangers: Strangers, given: ClientValues, federation: Federation) -> None:
+    """Say that values may be others' by a slip; those of clients that were left out do no harm."""
+    without = federation.clients - len({*map(str, federation.names)} & {*(given.names or ())})
+    if strangers.words and without:
         warnings.warn(
-            f"requirements name {len(unknown)} client{'s' if len(unknown) > 1 else ''} that the "
-            f"federation does not have ({_listed(unknown)}), while {int((rows < 0).sum())} of its "
-            f"clients have none{did_you_mean(unknown[0], names)}",
+            f"{strangers.words}, while {without} of its clients have none{strangers.hint}",
             TrainingWarning,
             stacklevel=5,
         )
-    none = np.float32(np.nan)
-    train, test = (np.where(rows < 0, none, side[rows]) for side in (given.judging, given.test))
-    return train, test
 
 
-def _listed(names: Any) -> str:
-    """Return the first of some names."""
-    shown = ", ".join(str(name) for name in names[:MOST_NAMED])
-    return f"{shown}, ..." if len(names) > MOST_NAMED else shown
+def _strangers(given: ClientValues, federation: Federation) -> Strangers:
+    """Name clients that have values and are not of the federation, if any."""
+    names = {str(name): None for name in federation.names}
+    unknown = [name for name in given.names or () if name not in names]
+    if not unknown:
+        return Strangers()
+    what = f"requirements name {counted(len(unknown), 'client')} that the federation does not have"
+    return Strangers(f"{what} ({named(unknown)})", did_you_mean(unknown[0], names))

@@ -14,6 +14,7 @@ from maxfl.core.federation import Federation
 from maxfl.core.requirements.thresholds import needs_solo
 from maxfl.engine.session import Session
 from maxfl.engine.state import Block
+from maxfl.utils.display import named
 from maxfl.utils.errors import TrainingWarning
 
 NEGLIGIBLE = 1e-7
@@ -26,7 +27,6 @@ WORSE_FACTOR = 1.2
 """Times the untrained model's loss, the client's or the mean: two fresh models differ by chance."""
 UNLUCKY = 0.1
 """Share of clients whose solo model may do badly on the few samples that they hold out."""
-MOST_NAMED = 5
 
 
 class Finding(NamedTuple):
@@ -213,11 +213,10 @@ class Diagnosis:
         luck = UNLUCKY * len(names) if requirement.judging.holds_out else 0
         if len(bad) <= luck or not needs_solo(requirement):
             return []
-        named = ", ".join(map(str, names[bad[:MOST_NAMED]]))
         text = (
             f"{len(bad)} of {len(names)} clients train a solo model that is worse than the "
-            f"untrained one ({named}{', ...' if len(bad) > MOST_NAMED else ''}), so that what "
-            f"they require means little: lower {self._solo_rates(c)}"
+            f"untrained one ({named(names[bad])}), so that what they require means little: lower "
+            f"{self._solo_rates(c)}"
         )
         return [Finding("unreliable-requirements", text)]
 

@@ -16,6 +16,7 @@ from pydantic import (
     model_validator,
 )
 
+from maxfl.data.arrays import CLIENT, arrays_in
 from maxfl.data.tables.roles import Encoding, Missing, TableOptions, Task
 from maxfl.data.text import compiled
 from maxfl.runs.configs.own import take_own
@@ -128,7 +129,7 @@ class DataConfig(Section):
         strict=False,
         description="your own data, seen from the current folder. A table: .csv (also packed, as "
         ".csv.gz), .tsv, .parquet, .arrow, .feather, or a folder of Hugging Face's save_to_disk; "
-        "arrays: a .npz of x [n, ...], y [n, ...] and, if there, client [n]",
+        "arrays: a .npz of x [n, ...], y [n, ...] and, if there, client and part [n]",
     )
     client_column: str | None = Field(
         None, description="for a table: says whose each row is; without it, `partition` decides"
@@ -179,7 +180,8 @@ class DataConfig(Section):
     ] = Field(
         "dirichlet",
         description="dirichlet-unequal uses all samples; by-owner takes the data's own clients, "
-        "and is the default of leaf-... and text, and of a table with `client_column`",
+        "and is the default of leaf-... and text, of a table with `client_column` and of arrays "
+        "with client",
     )
     clients: PositiveInt = Field(
         50,
@@ -187,7 +189,9 @@ class DataConfig(Section):
         "text without `role_pattern`",
     )
     unseen: NonNegativeInt = Field(
-        50, description="unseen clients; by default 0 of a table with `client_column`"
+        50,
+        description="unseen clients; by default 0 of a table with `client_column`, and of arrays "
+        "with client",
     )
     samples: Annotated[int, Field(ge=2)] = Field(
         100,
@@ -239,10 +243,17 @@ class DataConfig(Section):
         source = given.get("source")
         if source in AT_PATH or (isinstance(source, str) and is_own_source(source)):
             return {"partition": "by-owner", **given}
-        if source != "table" or given.get("client_column") is None:
+        if not _file_has_clients(given):
             return given
-        # A table has few clients, as hospitals: none is held out unless that is asked for.
+        # A file has few clients, as hospitals: none is held out unless that is asked for.
         return {"partition": "by-owner", "unseen": 0, **given}
+
+    @property
+    def arrays(self) -> frozenset[str]:
+        """What the arrays of a file are called, where the data are such."""
+        if self.source != "arrays" or self.file is None:
+            return frozenset()
+        return arrays_in(self.file)
 
     @property
     def table_options(self) -> TableOptions:
@@ -325,6 +336,16 @@ class DataConfig(Section):
                 f'source = "sent140-stand-in" makes up users of at least {TWEETS_OF_A_USER} '
                 f"tweets: raise `{setting}`"
             )
+
+
+def _file_has_clients(given: dict[str, Any]) -> bool:
+    """Return whether the user's own file says whose each sample is; of settings as given."""
+    if given.get("source") == "table":
+        return given.get("client_column") is not None
+    file = given.get("file")
+    if given.get("source") != "arrays" or not isinstance(file, str | Path):
+        return False
+    return CLIENT in arrays_in(Path(file))
 
 
 def is_own_source(source: str) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
+from maxfl.data.arrays import CLIENT, PART
 from maxfl.report.legacy import SETTINGS
 from maxfl.runs.configs.algorithm import AlgorithmConfig, hparams_of
 from maxfl.runs.configs.data import DataConfig
@@ -187,7 +188,7 @@ def unused(config: RunConfig) -> list[str]:
         for section, key, idle, why in checks
         if idle and key in getattr(config, section).model_fields_set
     ]
-    return notes + _long_warmups(config) + _as_written(config.data)
+    return notes + _long_warmups(config) + _lost_arrays(config.data) + _as_written(config.data)
 
 
 def unused_beside_data(config: RunConfig, *, has_own_judging: bool) -> list[str]:
@@ -241,6 +242,12 @@ def _data_checks(data: DataConfig) -> list[tuple[str, str, bool, str]]:
         *(("data", key, no_table, "the data are no table") for key in TABLE_SETTINGS),
         ("data", "split_column", not no_table and not by_owner, "clients are not the table's own"),
         ("data", "train_fraction", by_split, "data.split_column says what is for training"),
+        (
+            "data",
+            "train_fraction",
+            by_owner and PART in data.arrays,
+            f"the array {PART} says what is for training",
+        ),
         ("data", "clients", by_owner and not drawn, "the data have their clients"),
         ("data", "samples", owned_sizes, "sizes come with the partition"),
         ("data", "min_samples", not owned_sizes, "all clients have data.samples"),
@@ -257,6 +264,21 @@ def _data_checks(data: DataConfig) -> list[tuple[str, str, bool, str]]:
         ("data", "synthetic_beta", source != "synthetic", "the data are not synthetic"),
         ("data", "synthetic_samples", source != "synthetic", "the data are not synthetic"),
         ("data", "eval_clients", True, "all clients are in memory, and evaluate the model"),
+    ]
+
+
+def _lost_arrays(data: DataConfig) -> list[str]:
+    """Say, of a file of arrays, which of them mean nothing to clients that are drawn."""
+    lost = [name for name in (CLIENT, PART) if name in data.arrays]
+    if data.partition == "by-owner" or not lost:
+        return []
+    do = "arrays {} do" if len(lost) > 1 else "array {} does"
+    tested = ", also those that are marked as test" if PART in lost else ""
+    keep = 'choose "by-owner"' if CLIENT in lost else f"add an array {CLIENT}"
+    return [
+        f"data.file: its {do.format(' and '.join(lost))} nothing here: data.partition = "
+        f'"{data.partition}" draws clients, and splits their samples anew{tested}; {keep} to keep '
+        f"what the file says"
     ]
 
 

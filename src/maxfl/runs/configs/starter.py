@@ -19,7 +19,7 @@ MOST_USED: dict[str, tuple[str, ...]] = {
     "data": ("source", "partition", "alpha", "clients", "unseen", "samples", "train_fraction"),
     "model": ("name", "hidden", "dropout"),
     "training": ("rounds", "cohort", "local_steps", "batch_size", "local_lr", "server_lr"),
-    "requirement": ("kind", "multiple", "steps"),
+    "requirement": ("kind", "multiple", "steps", "local_lr", "judge", "judge_fraction"),
     "participation": ("rule", "start_round"),
 }
 """The settings of each table that most files change."""
@@ -37,6 +37,13 @@ ALTERNATIVES = {
 # encode = "one-hot"
 # missing = "mean"
 """,
+    "training": """
+# Steps of the server that shrink over the rounds, for any method (docs/methods.md); by default they
+# do not.
+# [schedule]
+# server = "exponential"
+# server_end = 0.18
+""",
     "requirement": """
 # Or a value of a metric that the model must reach; then remove kind and multiple above.
 # kind = "metric"
@@ -52,7 +59,7 @@ HEAD = """\
 TAIL = """
 # Every combination of some lists: maxfl sweep FILE. Remove the signs # to try it.
 # [sweep]
-# algorithm.name = ["fedavg", "maxfl"]
+# algorithm.name = ["fedavg", "maxfl-auto"]
 # seed = [0, 1, 2, 3, 4]
 """
 
