@@ -107,8 +107,8 @@ class Cohort(NamedTuple):
         weight: q_k as reported, float[m].
         metric_cost: The metric that requirements are about, as reported, negated where more of it
             is better, float[m]; None where they are about the loss.
-        finetuned_cost: What requirements are about, of the fine-tuned model, float[m]; the same as
-            ``cost`` where clients do not fine-tune, or None.
+        finetuned_cost: What requirements are about, of the fine-tuned model, float[m]; None where
+            clients do not fine-tune.
     """
 
     client_id: Array

@@ -113,7 +113,7 @@ def client_update(
         )
     report = Cohort(
         client.client_id, participated, reported.loss, client.requirement, total.weight,
-        reported.metric_cost, reported.finetuned_cost,
+        reported.metric_cost, reported.finetuned_cost if spec.finetunes else None,
     )  # fmt: skip
     return ClientReply(total, update, report, renewed)
 
