@@ -4,7 +4,8 @@
 
 Writes a row for each setting, variant and seed: the GM-Appeal of unseen clients at the point
 (η_l, η_g) that seen clients choose by their judging data. For a GPU: 1.4 s a setting and seed
-there. Its results are in docs/temperature-search.csv, the choice in docs/methods.md.
+there. docs/methods.md has the choice; docs/temperature-search.csv is of an earlier form of this
+script, with more variants under other names.
 
     T_t = min(T_max, max(T_0 (T_1/T_0)^min(1, t/A), c·s_t))
 
@@ -84,7 +85,7 @@ VARIANTS = {
     "first rule, constant steps": Rule(end=1.0),
     **{
         f"gaps alone, p = {p:g}, c = {c:g}": following(quantile=p, multiple=c)
-        for p, c in ((0.25, 2.0), (0.25, 1.0), (0.3, 1.5), (0.35, 1.5), (0.35, 2.0), (0.4, 1.5))
+        for p, c in ((0.25, 2.0), (0.25, 1.0), (0.3, 1.5), (0.35, 2.0), (0.4, 1.5))
     },
     "chosen": following(quantile=0.35, multiple=1.5),
     "chosen, ε = 0.001": following(quantile=0.35, multiple=1.5, epsilon=0.001),
