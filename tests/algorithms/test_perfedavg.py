@@ -7,7 +7,7 @@ import pytest
 import maxfl
 from maxfl.core.prng import Purpose
 from support import oracle
-from support import oracle_methods as reference
+from support import oracle_personal as reference
 from support.eager import local_task
 from support.oracle_runs import assert_rounds, client_data, final_params, minibatch_gradient
 from support.small import SMALL

@@ -5,7 +5,7 @@ import pytest
 
 import maxfl
 from support import oracle
-from support import oracle_methods as reference
+from support import oracle_personal as reference
 from support.oracle_runs import LR, assert_is_fedavg, assert_rounds, client_data
 from support.two_clients import after, first_of
 
