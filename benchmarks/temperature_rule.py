@@ -1,13 +1,13 @@
 """Which rule for MaxFL's temperature: every variant in one program, on seeds that no page shows.
 
-    python benchmarks/temperature_rule.py FILE.csv SETTING... [--seeds 200 201 ...]
+    python benchmarks/temperature_rule.py FILE.csv SETTING... [--seeds N ...] [--variants NAME ...]
 
 Writes a row for each setting, variant and seed: the GM-Appeal of unseen clients at the point
-(η_l, η_g) that seen clients choose by their judging data. For a GPU: 1.4 s a setting and seed
-there. docs/methods.md has the choice; docs/temperature-search.csv is of an earlier form of this
-script, with more variants under other names.
+(η_l, η_g) that seen clients choose by their judging data. For a GPU: all variants take 4.6 s a
+setting and seed on an H200. docs/methods.md has the choice, docs/temperature-search.csv the rows:
+the clusters with all variants on seeds 200 to 215, the others with ten of them on 200 to 209.
 
-    T_t = min(T_max, max(T_0 (T_1/T_0)^min(1, t/A), c·s_t))
+    T_t = min(T_max, max(T_0 (T_1/T_0)^min(1, t/A), c·f^(t/rounds)·s_t))
 
 has all rules that were tried: a fixed T, one that falls, one that follows the gaps, and their
 combinations; FedAvg is T = ∞ with ε = 0.
@@ -51,6 +51,7 @@ class Rule(NamedTuple):
     rounds: Any = 50.0
     most: Any = 1.0
     multiple: Any = 2.0
+    fall: Any = 1.0
     quantile: Any = 0.25
     gain: Any = 0.2
     epsilon: Any = 0.1
@@ -74,6 +75,18 @@ def following(**numbers: float) -> Rule:
     return Rule(start=1e-6, temperature=1e-6, most=1e9)._replace(**numbers)
 
 
+NUMBERS = (
+    (0.35, 1.5, 0.2), (0.35, 1.5, 0.3), (0.35, 1.5, 0.5), (0.3, 2.0, 0.2), (0.3, 2.0, 0.3),
+    (0.3, 2.0, 0.5), (0.25, 2.0, 0.2), (0.25, 2.0, 0.3), (0.25, 2.0, 0.5), (0.25, 2.5, 0.3),
+    (0.25, 2.5, 0.5), (0.2, 2.5, 0.3), (0.2, 3.0, 0.3), (0.2, 3.0, 0.5), (0.15, 4.0, 0.5),
+)  # fmt: skip
+"""p, c and γ of T_t = c·s_t."""
+FALLS = (
+    (0.35, 3.0, 1.0), (0.35, 2.0, 1.0), (0.35, 4.0, 1.0), (0.35, 3.0, 0.5), (0.25, 4.0, 1.5),
+    (0.25, 3.0, 1.5), (0.25, 4.0, 1.0), (0.25, 3.0, 1.0), (0.5, 2.0, 0.5), (0.5, 3.0, 0.5),
+    (0.5, 1.5, 0.5),
+)  # fmt: skip
+"""p, and c in the first round and in the last."""
 VARIANTS = {
     "FedAvg": fixed(1e6, 0.0),
     **{f"T = {t:g}": fixed(t) for t in (0.3, 1.0, 3.0)},
@@ -84,13 +97,15 @@ VARIANTS = {
     "first rule, no fall": Rule(start=0.1),
     "first rule, constant steps": Rule(end=1.0),
     **{
-        f"gaps alone, p = {p:g}, c = {c:g}": following(quantile=p, multiple=c)
-        for p, c in ((0.25, 2.0), (0.25, 1.0), (0.3, 1.5), (0.35, 2.0), (0.4, 1.5))
+        f"p = {p:g}, c = {c:g}, γ = {g:g}": following(quantile=p, multiple=c, gain=g)
+        for p, c, g in NUMBERS
     },
-    "chosen": following(quantile=0.35, multiple=1.5),
-    "chosen, ε = 0.001": following(quantile=0.35, multiple=1.5, epsilon=0.001),
-    "chosen, γ = 0.1": following(quantile=0.35, multiple=1.5, gain=0.1),
-    "chosen, constant steps": following(quantile=0.35, multiple=1.5, end=1.0),
+    **{
+        f"p = {p:g}, c from {c:g} to {e:g}": following(quantile=p, multiple=c, fall=e / c)
+        for p, c, e in FALLS
+    },
+    "p = 0.35, c = 1.5, ε = 0.3": following(quantile=0.35, multiple=1.5, epsilon=0.3),
+    "p = 0.25, c = 2, γ = 0.3, ε = 0.3": following(gain=0.3, epsilon=0.3),
 }
 
 
@@ -99,7 +114,8 @@ def temperature(rule: Rule, state: State) -> Any:
     falling = rule.start * (rule.temperature / rule.start) ** jnp.minimum(
         1.0, state.rounds / rule.rounds
     )
-    now = jnp.minimum(rule.most, jnp.maximum(falling, rule.multiple * state.scale))
+    multiple = rule.multiple * rule.fall ** (state.rounds / ROUNDS)
+    now = jnp.minimum(rule.most, jnp.maximum(falling, multiple * state.scale))
     return jnp.where((state.rounds == 0) & (rule.multiple > 0), jnp.inf, now)
 
 
@@ -175,10 +191,10 @@ SETTINGS = {
 }
 
 
-def run(setting: Setting, seed: int) -> tuple[Any, Any]:
+def run(setting: Setting, variants: list[str], seed: int) -> tuple[Any, Any]:
     """Return GM-Appeal by judging data of seen clients, and of unseen ones, [variants, points]."""
-    rules = [rule for rule in VARIANTS.values() for _ in POINTS]
-    rates = np.tile(np.array(POINTS), (len(VARIANTS), 1))
+    rules = [VARIANTS[name] for name in variants for _ in POINTS]
+    rates = np.tile(np.array(POINTS), (len(variants), 1))
     training = maxfl.Training(
         ROUNDS, setting.cohort, 10, 32, rates[:, 0], rates[:, 1],
         evaluate_every=ROUNDS, checkpoint_every=ROUNDS,
@@ -189,7 +205,7 @@ def run(setting: Setting, seed: int) -> tuple[Any, Any]:
         participation=maxfl.opt_out(setting.start_round),
         server_schedule=maxfl.schedules.exponential(np.array([rule.end for rule in rules])),
     )  # fmt: skip
-    shape = len(VARIANTS), len(POINTS)
+    shape = len(variants), len(POINTS)
     judged = np.where(history.failed(), -1.0, history.gm_appeal("seen", "judging")[:, -1])
     return judged.reshape(shape), history.gm_appeal("unseen")[:, -1].reshape(shape)
 
@@ -201,14 +217,15 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("settings", nargs="*", default=list(SETTINGS), choices=list(SETTINGS))
     parser.add_argument("--seeds", nargs="*", type=int, default=list(range(200, 210)))
+    parser.add_argument("--variants", nargs="*", default=list(VARIANTS), choices=list(VARIANTS))
     given = parser.parse_args()
     with given.file.open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(COLUMNS)
         for name in given.settings:
-            found = [run(SETTINGS[name], seed) for seed in given.seeds]
+            found = [run(SETTINGS[name], given.variants, seed) for seed in given.seeds]
             best = np.mean([judged for judged, _ in found], 0).argmax(1)
-            for v, variant in enumerate(VARIANTS):
+            for v, variant in enumerate(given.variants):
                 for seed, (_, unseen) in zip(given.seeds, found, strict=True):
                     point = POINTS[best[v]]
                     table.writerow([name, variant, *point, seed, f"{unseen[v, best[v]]:.3f}"])

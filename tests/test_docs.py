@@ -15,6 +15,9 @@ from maxfl.cli.demo import LABELS
 from maxfl.cli.terminal import spread
 from maxfl.core.checks.model import check_model
 from maxfl.core.federation_files import open_federation
+from maxfl.paper.catalogue import EXHIBITS
+from maxfl.paper.leads import interval_cell, lead
+from maxfl.paper.results import read, reference_run
 from maxfl.runs import tables
 from maxfl.runs.build import build, build_federation, group
 from maxfl.runs.configs.file import validate
@@ -288,16 +291,45 @@ def test_the_variants_of_the_temperatures_rule_are_those_of_the_search():
     settings = [cell.strip() for cell in heading.strip("|").split("|")][1:]
     found = {}
     for row in read_csv("docs/temperature-search.csv"):
-        if row["run"] in ("numbers", "numbers, EMNIST"):
-            key = row["variant"], row["setting"]
-            found.setdefault(key, []).append(float(row["appeal_unseen"]))
+        key = row["variant"], row["setting"]
+        found.setdefault(key, []).append(float(row["appeal_unseen"]))
     means = {key: sum(values) / len(values) for key, values in found.items()}
-    printed = {variant: cells for variant, *cells in rows_of("docs/methods.md", heading)}
-    for variant, cells in printed.items():
-        assert cells == [f"{means[variant, setting]:.2f}" for setting in settings]
-    others = ("fedavg", "T=0.3", "T=1", "T=3", "annealed")
-    behind = [max(means[v, s] for v in others) - means["pure p.35 c1.5", s] for s in settings]
+    for variant, *cells in rows_of("docs/methods.md", heading):
+        keys = [(variant, setting) for setting in settings]
+        assert cells == [f"{means[key]:.2f}" if key in means else "—" for key in keys]
+    others = ("FedAvg", "T = 0.3", "T = 1", "T = 3", "T from 3 to 0.3")
+    ours = "p = 0.25, c = 2.5, γ = 0.3"
+    behind = [max(means[v, s] for v in others) - means[ours, s] for s in settings]
     assert max(behind) < 0.025, "the page says at most 0.02"
+    leads = [means[ours, s] - means["FedAvg", s] for s in settings[:2]]
+    assert [f"{lead:.2f}" for lead in leads] == ["0.26", "0.31"]
+
+
+def test_the_readmes_leads_are_those_of_the_reference_run():
+    found = read(reference_run("common"), "common")
+    columns = {column.part: column for column in EXHIBITS["common"].columns}
+    rows = rows_of("README.md", "| GM-Appeal of unseen clients | FedAvg | MaxFL auto | lead |")
+    assert len(rows) == 9
+    for part, *cells in rows:
+        means = [np.mean(found.final(m, columns[part])) for m in ("FedAvg", "MaxFL auto")]
+        ahead = interval_cell(lead(found, "MaxFL auto", "FedAvg", columns[part]), columns[part])
+        assert cells == [*(f"{mean:.2f}" for mean in means), ahead], part
+
+
+def test_what_each_rule_for_the_temperature_loses_is_that_of_the_reference_run():
+    rows = rows_of("docs/methods.md", "| rule | largest loss | where | mean loss |")
+    found = read(reference_run("common"), "common")
+    columns = [column for column in EXHIBITS["common"].columns if column.part in found.parts]
+    means = {
+        rule: [float(np.mean(found.final(rule, column))) for column in columns] for rule, *_ in rows
+    }
+    best = [max(values) for values in zip(*means.values(), strict=True)]
+    assert len(best) == 15
+    for rule, *cells in rows:
+        losses = [b - value for b, value in zip(best, means[rule], strict=True)]
+        largest = max(losses)
+        where = columns[losses.index(largest)].part
+        assert cells == [f"{largest:.2f}", where, f"{sum(losses) / len(losses):.2f}"]
 
 
 def test_the_three_clients_are_those_of_the_numbers():

@@ -48,9 +48,9 @@ class HParams(NamedTuple):
         scale: s_0, in units of the loss; 0 for the mean of the first cohort.
     """
 
-    multiple: Any = 1.5
-    quantile: Any = 0.35
-    gain: Any = 0.2
+    multiple: Any = 2.5
+    quantile: Any = 0.25
+    gain: Any = 0.3
     epsilon: Any = 0.1
     scale: Any = 0.0
 
@@ -120,9 +120,9 @@ def server_update(
 
 
 def maxfl_auto(
-    multiple: ArrayLike = 1.5,
-    quantile: ArrayLike = 0.35,
-    gain: ArrayLike = 0.2,
+    multiple: ArrayLike = 2.5,
+    quantile: ArrayLike = 0.25,
+    gain: ArrayLike = 0.3,
     epsilon: ArrayLike = 0.1,
     scale: ArrayLike = 0.0,
 ) -> Algorithm:

@@ -97,7 +97,10 @@ PARTS = (
         _part(f"tweets: {name}", TWEETS, 0.05, leaving, note=STAND_IN, paper=PAPER_TWEETS)
         for name, leaving in LEAVING.items()
     ),
-    *(_part(f"synthetic: {name}", SYNTHETIC, 0.05, leaving) for name, leaving in LEAVING.items()),
+    *(
+        _part(f"synthetic: {name}", SYNTHETIC, 0.001, leaving, {"data.synthetic_samples": 200})
+        for name, leaving in LEAVING.items()
+    ),
 )  # fmt: skip
 
 COMMON_STUDY = Study(
@@ -107,7 +110,7 @@ COMMON_STUDY = Study(
     {"training.local_lr": (0.1, 0.05, 0.01), "training.server_lr": (1.0, 3.0)},
     "gm_appeal_judging",
     seeds=10,
-    search_seeds=(100, 101, 102),
+    search_seeds=(100, 101, 102, 103, 104),
     evaluate_every=20,
     baseline=FEDAVG.label,
 )
