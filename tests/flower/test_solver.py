@@ -48,6 +48,12 @@ def test_where_no_weight_is_left_the_scale_rises_until_there_is_one():
     assert [entry.solver.scale for entry in strategy.rounds] == pytest.approx(scales)
 
 
+def test_who_is_on_its_requirement_moves_the_scale_neither_way():
+    strategy = MaxFL(scale=0.8)
+    train(strategy, Nodes(*[make_app(1.0, 1.0)] * 2), rounds=3)
+    assert [entry.solver.scale for entry in strategy.rounds] == pytest.approx([0.8] * 3)
+
+
 def test_where_too_few_reply_the_solver_stays():
     strategy = MaxFL(min_replies=2)
     train(strategy, Nodes(make_app(1.0, 2.0), None), rounds=3)

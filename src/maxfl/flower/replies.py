@@ -136,9 +136,10 @@ def _check_reply(
     examples: Any = metrics[limits.examples_key] if _has_examples(metrics, limits) else 0
     weight: Any = metrics[keys.WEIGHT]
     gap: Any = metrics[keys.GAP] if limits.needs_gap else 0
+    near: Any = metrics[keys.NEAR] if limits.quantile is not None else 0
     return AcceptedReply(
         reply.metadata.src_node_id, update, weight, bool(metrics[keys.SATISFIED]),
-        bool(metrics.get(keys.NEAR, 0)), float(gap), float(examples),
+        float(near), float(gap), float(examples),
     )  # fmt: skip
 
 
