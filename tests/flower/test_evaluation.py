@@ -40,7 +40,7 @@ def test_odd_metrics_do_not_end_an_evaluation():
     (entry,) = strategy.rounds
     assert entry.evaluation.responded == 3
     late = [event.node for event in entry.events if event.reason.startswith("evaluation")]
-    assert late == [16, 14, 15, 17]
+    assert sorted(late) == [14, 15, 16, 17]
 
 
 def test_a_byzantine_client_does_not_end_an_evaluation():

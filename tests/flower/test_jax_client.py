@@ -74,7 +74,7 @@ def test_the_solver_is_that_of_the_simulation(small, requirement):
     assert 0 < min(participated) < seen, "some decline, or this shows less"
     found = np.array([entry.solver for entry in strategy.rounds])
     np.testing.assert_allclose(found, solvers, rtol=1e-5)
-    assert len(set(solvers)) > 5, "it moves, or this shows nothing"
+    assert len(set(solvers)) >= 5, "it moves, or this shows nothing"
     for name, w in params.items():
         np.testing.assert_allclose(results[-1][0][name], w[0], atol=1e-5)
 

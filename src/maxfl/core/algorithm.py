@@ -293,9 +293,14 @@ def difference(before: Params, after: Params) -> Params:
 def average(total: WeightedSum, epsilon: float | Array = 0.0) -> Pytree:
     """Return Σ q_k u_k / (Σ q_k + ε); zero, so that the model stays, without any weight.
 
-    Works on NumPy and JAX arrays alike: a Flower server calls it with the sums it received.
+    Works on NumPy and JAX arrays alike.
     """
-    denominator = total.weight + epsilon
-    given = denominator > 0
-    scale = jnp.where(given, 1.0 / jnp.where(given, denominator, 1.0), 0.0)
+    scale = average_scale(total.weight, epsilon)
     return jax.tree.map(lambda u: u * scale, total.update)
+
+
+def average_scale(weight: Array, epsilon: float | Array = 0.0) -> Array:
+    """Return 1 / (Σ q_k + ε), 0 without any weight: what a Flower server multiplies its sums by."""
+    denominator = weight + epsilon
+    given = denominator > 0
+    return jnp.where(given, 1.0 / jnp.where(given, denominator, 1.0), 0.0)

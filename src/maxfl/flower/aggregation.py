@@ -11,7 +11,8 @@ import numpy as np
 from maxfl.core.aggregators import AggregationRule, krum_limit, mean
 from maxfl.flower.config import StrategyConfig
 from maxfl.flower.privacy import add_noise, is_lost_in_noise
-from maxfl.flower.replies import Arrays, SortedReplies
+from maxfl.flower.replies.arrays import Arrays
+from maxfl.flower.replies.sort import SortedReplies
 from maxfl.flower.round_log import Event, Solver
 from maxfl.flower.secagg_server import SecAggResult
 from maxfl.flower.sums import (

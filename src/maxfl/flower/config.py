@@ -45,7 +45,7 @@ class StrategyConfig(NamedTuple):
     decline_after: int | None
     min_participants: int
     min_replies: int
-    max_update_norm: float
+    max_update_norm: float | None
     aggregator: Aggregator
     observe_only: bool
     collect_losses: bool
@@ -152,7 +152,8 @@ def validate(config: StrategyConfig, fraction_evaluate: float) -> None:
         )
     check_number("min_participants", config.min_participants, least=0, whole=True)
     check_number("min_replies", config.min_replies, least=1, whole=True)
-    check_number("max_update_norm", config.max_update_norm, above=0)
+    if config.max_update_norm is not None:
+        check_number("max_update_norm", config.max_update_norm, above=0)
     if config.decline_after is not None:
         check_number("decline_after", config.decline_after, least=0, whole=True)
     if config.observe_only and not config.is_plain_mean:

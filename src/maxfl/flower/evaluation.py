@@ -3,13 +3,19 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Sequence
+from reprlib import repr as shown
 from typing import Any, NamedTuple
 
 from flwr.app import Message, MetricRecord, RecordDict
 
+from maxfl.core.metrics import ACCURACY
 from maxfl.flower import keys
-from maxfl.flower.replies import MAX_EXAMPLES
+from maxfl.flower.replies.metrics import wrong_metrics
+from maxfl.flower.replies.sort import MAX_EXAMPLES
 from maxfl.flower.round_log import ClientEvaluation, Event, RoundEvaluation
+
+MAX_CLIENTS = 2**31
+"""Numbers of clients lie below it."""
 
 
 class MetricNames(NamedTuple):
@@ -42,7 +48,11 @@ def read_evaluations(
     silent = set(sampled)
     for reply in sorted(replies, key=lambda message: message.metadata.src_node_id):
         node = reply.metadata.src_node_id
-        silent.discard(node)
+        if node not in silent:
+            reason = "evaluation: a second reply, or nobody asked it"
+            events.append(Event.of(node, "rejected", reason))
+            continue
+        silent.remove(node)
         if reply.has_error():
             events.append(Event.of(node, "failed", f"evaluation: {reply.error.reason}"))
             continue
@@ -84,9 +94,9 @@ def app_metrics(
 
 
 def _metric_signature(reply: Message) -> frozenset[tuple[str, str, int]]:
-    """Return which metrics a reply has: record, name, and length of a list, 0 for a number."""
+    """Return which metrics a reply has: record, name, and length of a list, −1 for a number."""
     return frozenset(
-        (record, name, len(value) if isinstance(value, list) else 0)
+        (record, name, len(value) if isinstance(value, list) else -1)
         for record, metrics in reply.content.metric_records.items()
         for name, value in metrics.items()
     )
@@ -98,7 +108,7 @@ def _read_evaluation(reply: Message, names: MetricNames) -> ClientEvaluation | s
     if len(records) != 1:
         return f"{len(records)} metric records; expected one"
     metrics = records[0]
-    if problem := _wrong_metrics(metrics, names):
+    if problem := wrong_metrics(metrics) or _wrong_evaluation(metrics, names):
         return problem
     client_id = _number(metrics, keys.PARTITION)
     return ClientEvaluation(
@@ -115,24 +125,32 @@ def _read_evaluation(reply: Message, names: MetricNames) -> ClientEvaluation | s
     )
 
 
-def _wrong_metrics(metrics: MetricRecord, names: MetricNames) -> str:
-    """Return what is wrong with the metrics of a reply, "" if nothing is."""
-    if metrics.get(keys.SATISFIED) not in (0, 1):
-        return f"{keys.SATISFIED} is {metrics.get(keys.SATISFIED)!r}; expected 0 or 1"
+def _wrong_evaluation(metrics: MetricRecord, names: MetricNames) -> str:
+    """Return what is wrong with a client's evaluation, "" if nothing is."""
+    for name, value in (
+        (keys.SATISFIED, metrics.get(keys.SATISFIED)),
+        (keys.ON_TEST, metrics.get(keys.ON_TEST, 0)),
+    ):
+        if value not in (0, 1):
+            return f"{name} is {shown(value)}; expected 0 or 1"
     if not 0 < _number(metrics, names.examples) < MAX_EXAMPLES:
-        return f"{names.examples} is {metrics.get(names.examples)!r}; expected a number above 0"
-    bad = [name for name, value in metrics.items()
-           if isinstance(value, float) and not math.isfinite(value)]  # fmt: skip
-    return f"{', '.join(bad[:3])} is not finite" if bad else ""
+        found = shown(metrics.get(names.examples))
+        return f"{names.examples} is {found}; expected a number above 0"
+    if names.metric == ACCURACY.name and not 0 <= _metric(metrics, names.metric, default=0.0) <= 1:
+        return f"{names.metric} is {_metric(metrics, names.metric)}; expected 0 to 1"
+    partition = metrics.get(keys.PARTITION, 0)
+    if not isinstance(partition, int) or not 0 <= partition < MAX_CLIENTS:
+        return f"{keys.PARTITION} is {shown(partition)}; expected a whole number from 0 up"
+    return ""
 
 
-def _metric(metrics: MetricRecord, name: str) -> float:
+def _metric(metrics: MetricRecord, name: str, default: float = math.nan) -> float:
     """Return the metric, which ``maxfl.flower.jax_client`` calls ``test-accuracy`` and the like."""
-    return _number(metrics, name if name in metrics else f"test-{name}")
+    return _number(metrics, name if name in metrics else f"test-{name}", default)
 
 
-def _number(metrics: MetricRecord, key: str) -> float:
-    value = metrics.get(key)
+def _number(metrics: MetricRecord, key: str, default: float = math.nan) -> float:
+    value = metrics.get(key, default)
     return float(value) if isinstance(value, int | float) else math.nan
 
 

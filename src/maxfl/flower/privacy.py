@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxfl.flower.replies import Arrays
+from maxfl.flower.replies.arrays import Arrays
 from maxfl.flower.sums import SCALARS, RoundSums
 from maxfl.utils.errors import InputError, check_number
 

@@ -26,7 +26,10 @@ class Event(NamedTuple):
     @classmethod
     def of(cls, node: int, kind: str, reason: object) -> "Event":
         """Return an event whose reason is one short line, whatever a client sends as such."""
-        return cls(node, kind, " ".join(str(reason).split())[:MAX_REASON_LENGTH])
+        words = " ".join(str(reason)[: 4 * MAX_REASON_LENGTH].split())[:MAX_REASON_LENGTH]
+        # What a terminal would obey, and what would turn a line around, is not printable.
+        return cls(node, kind, "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}"
+                                       for c in words))  # fmt: skip
 
 
 class Participant(NamedTuple):

@@ -30,7 +30,7 @@ from safetensors.numpy import save as dump_tensors
 
 from maxfl.core.metrics import ACCURACY, MetricInfo
 from maxfl.engine.history import History
-from maxfl.flower.replies import Arrays
+from maxfl.flower.replies.arrays import Arrays
 from maxfl.flower.results import (
     Clients,
     build_history,

@@ -30,7 +30,7 @@ from flwr.compat.common.recorddict_compat import fitres_to_recorddict, recorddic
 from numpy.typing import NDArray
 
 from maxfl.flower import keys
-from maxfl.flower.replies import MAX_GAP, MAX_WEIGHT
+from maxfl.flower.replies.sort import MAX_GAP, MAX_WEIGHT
 from maxfl.utils.errors import InputError
 
 NamedArrays = dict[str, NDArray[Any]]

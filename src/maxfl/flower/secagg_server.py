@@ -27,7 +27,8 @@ from flwr.serverapp import Grid
 
 from maxfl.flower import keys
 from maxfl.flower.privacy import LEVELS, Privacy
-from maxfl.flower.replies import MAX_GAP, Arrays, read_array
+from maxfl.flower.replies.arrays import Arrays, read_array
+from maxfl.flower.replies.sort import MAX_GAP
 from maxfl.flower.round_log import Event
 from maxfl.flower.sums import SCALARS, RoundSums
 

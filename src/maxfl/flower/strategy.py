@@ -51,14 +51,8 @@ from maxfl.flower.evaluation import (
     summarise_round,
 )
 from maxfl.flower.privacy import Privacy, guarantee, poisson_sample
-from maxfl.flower.replies import (
-    Arrays,
-    ReplyLimits,
-    SortedReplies,
-    sort_replies,
-    to_arrays,
-    to_record,
-)
+from maxfl.flower.replies.arrays import Arrays, check_kinds, to_arrays, to_record
+from maxfl.flower.replies.sort import ReplyLimits, SortedReplies, sort_replies
 from maxfl.flower.round_log import ClientEvaluation, Event, Participant, Round, format_round
 from maxfl.flower.run_folder import (
     EvaluateFn,
@@ -99,7 +93,8 @@ class MaxFL(FedAvg):
         decline_after: Rounds after which clients that are not satisfied may stay away; None: never.
         min_participants: If fewer clients participated, nobody may decline in the next round.
         min_replies: With fewer good replies, the model stays as it was.
-        max_update_norm: Longer updates are rejected.
+        max_update_norm: Longer updates are rejected; by default those of more than ten times the
+            median norm of their round.
         aggregator: Clipping and robust aggregation, one of ``maxfl.aggregators``.
         observe_only: Train as FedAvg does, at a constant η_g unless a schedule is given, and only
             report appeal: to look before one switches.
@@ -127,7 +122,7 @@ class MaxFL(FedAvg):
         decline_after: int | None = None,
         min_participants: int = 0,
         min_replies: int = 1,
-        max_update_norm: float = 1e6,
+        max_update_norm: float | None = None,
         aggregator: Aggregator | None = None,
         observe_only: bool = False,
         collect_losses: bool = False,
@@ -271,6 +266,7 @@ class MaxFL(FedAvg):
             self._folder.begin_round()
         self._model = to_arrays(arrays)
         check_state_arrays(self._config, self._model)
+        check_kinds(self._model, secure=self._config.privacy is not None)
         self._rate = server_rate(self._config, number, self.num_rounds)
         solver = solver_of_round(self._config, self._solver)
         config[keys.TEMPERATURE] = solver.temperature
@@ -315,8 +311,9 @@ class MaxFL(FedAvg):
         messages = sorted(replies, key=lambda reply: reply.metadata.src_node_id)
         solver = solver_of_round(self._config, self._solver)
         limits = self._limits._replace(needs_gap=solver.asks_gaps)
-        sorted_replies = sort_replies(messages, self._model, limits)
-        answered = {message.metadata.src_node_id for message in messages}
+        asked = set(self._sampled)
+        sorted_replies = sort_replies(messages, asked, self._model, limits)
+        answered = asked & {message.metadata.src_node_id for message in messages}
         sampled = Sampled(self._sampled, self._expected_sampled, answered, solver)
         secure = None if self._secagg is None else self._secagg.result
         total = add_up(self._config, self._model, sampled, sorted_replies, secure, self.rng)

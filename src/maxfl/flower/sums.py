@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,8 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxfl.core.aggregators import AggregationRule, Aggregator, aggregate, clip_update
-from maxfl.core.algorithm import WeightedSum, average
-from maxfl.flower.replies import AcceptedReply, Arrays, SortedReplies
+from maxfl.core.algorithm import WeightedSum, average_scale
+from maxfl.flower.replies.arrays import (
+    PIECE,
+    Arrays,
+    is_trained,
+    sum_type,
+    update_of,
+    update_pieces,
+)
+from maxfl.flower.replies.sort import AcceptedReply, SortedReplies
 
 
 class Counts(NamedTuple):
@@ -113,31 +121,55 @@ def sum_updates(
     by_examples: bool,
 ) -> RoundSums:
     """Add up Σ q_k Δ_k and Σ q_k by an aggregator; n_k takes the place of q_k ``by_examples``."""
-    if not accepted:
-        zeros: Arrays = {name: np.zeros(array.shape) for name, array in model.items()}
-        return RoundSums(zeros, 0.0, 0.0, counts.declined, counts.responded)
     weights = np.array(
         [reply.examples if by_examples else reply.weight for reply in accepted], np.float32
     )
-    total = _weighted_sum([reply.update for reply in accepted], weights, aggregator)
-    update = {name: np.asarray(array) for name, array in total.update.items()}
-    return RoundSums(
-        update, float(total.weight), counts.satisfied, counts.declined, counts.responded
-    )
+    factors = weights * np.array([_clipping(aggregator, reply) for reply in accepted], np.float32)
+    if not accepted or aggregator.rule is AggregationRule.MEAN:
+        update, weight = _stream(accepted, factors, model), float(weights.sum())
+    else:
+        update, weight = _put_together(accepted, weights, model, aggregator)
+    return RoundSums(update, weight, counts.satisfied, counts.declined, counts.responded)
 
 
-def _weighted_sum(
-    updates: list[Arrays], weights: NDArray[np.float32], aggregator: Aggregator
-) -> WeightedSum:
-    hparams, rule = aggregator.hparams, aggregator.rule
+def _clipping(aggregator: Aggregator, reply: AcceptedReply) -> float:
+    """Return min(1, C/‖Δ_k‖), by which an update is shortened."""
+    if not aggregator.clips or reply.norm == 0:
+        return 1.0
+    return min(1.0, float(aggregator.hparams.clip_norm) / reply.norm)
+
+
+def _stream(accepted: list[AcceptedReply], factors: NDArray[np.float32], model: Arrays) -> Arrays:
+    """Add up Σ f_k (w − w_k), a piece of an array at a time, in the order of the replies."""
+    total = {
+        name: np.zeros(array.shape, sum_type(array))
+        for name, array in model.items()
+        if is_trained(array)
+    }
+    with np.errstate(over="ignore", invalid="ignore"):  # a step that is not finite is not taken
+        for name, into in total.items():
+            flat = into.reshape(-1)
+            for reply, factor in zip(accepted, factors, strict=True):
+                for place, piece in update_pieces(model[name], reply.arrays[name]):
+                    piece *= factor
+                    flat[place] += piece
+    return total
+
+
+def _put_together(
+    accepted: list[AcceptedReply],
+    weights: NDArray[np.float32],
+    model: Arrays,
+    aggregator: Aggregator,
+) -> tuple[Arrays, float]:
+    """Return the robust mean times Σ q_k, and Σ q_k; all updates are in memory at once."""
+    hparams = aggregator.hparams
+    updates = [update_of(model, reply.arrays) for reply in accepted]
     if aggregator.clips:
         updates = [clip_update(update, hparams.clip_norm) for update in updates]
-    if rule is not AggregationRule.MEAN:
-        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *updates)
-        return aggregate(rule, hparams, stacked, jnp.asarray(weights))
-    weighted = [jax.tree.map(lambda u, q=q: q * u, update)
-                for q, update in zip(weights, updates, strict=True)]  # fmt: skip
-    return WeightedSum(jax.tree.map(lambda *leaves: sum(leaves), *weighted), weights.sum())
+    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *updates)
+    total: WeightedSum = aggregate(aggregator.rule, hparams, stacked, jnp.asarray(weights))
+    return {name: np.asarray(array) for name, array in total.update.items()}, float(total.weight)
 
 
 def take_step(
@@ -145,11 +177,21 @@ def take_step(
 ) -> Arrays:
     """Compute w − η_g · Σ q_k Δ_k / (Σ q_k + ε), as the simulation does; it may not be finite.
 
-    ``rate_of`` gives η_g of an array by its name.
+    ``rate_of`` gives η_g of an array by its name. Arrays that no update speaks of stay.
     """
-    direction = average(WeightedSum(sums.update, jnp.float32(sums.weight)), epsilon)
+    scale = np.float32(average_scale(jnp.float32(sums.weight), epsilon))
     with np.errstate(over="ignore", invalid="ignore"):
         return {
-            name: np.asarray(w - rate_of(name) * np.asarray(direction[name]), w.dtype)
+            name: _step(w, sums.update[name], scale, rate_of(name)) if name in sums.update else w
             for name, w in model.items()
         }
+
+
+def _step(w: NDArray[Any], total: NDArray[Any], scale: np.float32, rate: float) -> NDArray[Any]:
+    """Return w − η_g · scale · Σ q_k Δ_k in the type of w, piece by piece."""
+    stepped = np.empty_like(w)
+    flat, before, along = stepped.reshape(-1), w.reshape(-1), total.reshape(-1)
+    for start in range(0, before.size, PIECE):
+        place = slice(start, start + PIECE)
+        flat[place] = before[place] - rate * (along[place] * scale)
+    return stepped

@@ -1,0 +1,120 @@
+"""Models as Flower sends them: read where they lie, and subtracted piece by piece.
+
+A round's replies are in memory as bytes. They are looked at there, and sums grow by a piece at a
+time, so that a server needs room for the model and not for every client's copy of it.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+from flwr.app import Array, ArrayRecord
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from maxfl.utils.errors import InputError
+
+Arrays = dict[str, NDArray[Any]]
+"""A model, or an update of one, by the names of its arrays."""
+PIECE = 1 << 16
+"""Numbers that are worked on at a time: they stay in a core's cache."""
+HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+
+
+def to_record(model: Arrays) -> ArrayRecord:
+    """Return a model as Flower sends it."""
+    return ArrayRecord({name: Array(array) for name, array in model.items()})
+
+
+def to_arrays(record: ArrayRecord) -> Arrays:
+    """Return a model that Flower sends; not to be written to, since it lies in the message."""
+    return {name: _view(array.data) for name, array in record.items()}
+
+
+def check_kinds(model: Mapping[str, NDArray[Any]], *, secure: bool) -> None:
+    """Refuse a model with arrays that can't be averaged, before anybody trains it."""
+    for name, array in model.items():
+        if is_trained(array):
+            continue
+        if array.dtype.kind not in "biu":
+            raise InputError(
+                f"the model's array {name} is of type {array.dtype}: expected numbers that can be "
+                f"averaged (float16, float32, float64), or integers or booleans, which stay as "
+                f"they are. bfloat16 does not survive NumPy's format: send it as float32"
+            )
+        if secure:
+            raise InputError(
+                f"the model's array {name} is of type {array.dtype}, which can't be summed "
+                f"securely: leave it out of what is sent, or send it as float32"
+            )
+
+
+def is_trained(array: NDArray[Any]) -> bool:
+    """Return whether an array is averaged: integers and booleans stay as the server has them."""
+    return bool(np.issubdtype(array.dtype, np.floating))
+
+
+def sum_type(array: NDArray[Any]) -> np.dtype[Any]:
+    """Return the type in which updates of an array are added up: half precision is too coarse."""
+    return np.result_type(array.dtype, np.float32)
+
+
+def read_array(data: bytes, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any] | str:
+    """Return the array in some bytes of NumPy's format, or what is wrong with it.
+
+    NumPy believes the header: one that claims a million gigabytes would end the server.
+    """
+    try:
+        stream = BytesIO(data)
+        found_shape, _, found_dtype = HEADERS[npy.read_magic(stream)](stream)
+    except Exception as error:  # whatever a forged header may raise
+        return f"can't be read: {type(error).__name__}"
+    if found_shape != shape or found_dtype != dtype:
+        return f"is {found_dtype}{found_shape}; expected {dtype}{shape}"
+    size = math.prod(shape) * dtype.itemsize
+    if len(data) - stream.tell() != size:
+        return f"has {len(data) - stream.tell()} bytes; expected {size}"
+    return _view(data)
+
+
+def _view(data: bytes) -> NDArray[Any]:
+    """Return the array in some bytes of NumPy's format, in the order of C, copied only for that."""
+    stream = BytesIO(data)
+    shape, by_column, dtype = HEADERS[npy.read_magic(stream)](stream)
+    found = np.ndarray(
+        shape, dtype, buffer=data, offset=stream.tell(), order="F" if by_column else "C"
+    )
+    return np.ascontiguousarray(found).reshape(shape)
+
+
+def norm_of_update(model: Arrays, after: Arrays) -> float:
+    """Compute ‖w − w_k‖ over the trained arrays; NaN or infinite where w_k is not finite."""
+    squares = 0.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        for name, before in model.items():
+            if is_trained(before):
+                for _, piece in update_pieces(before, after[name]):
+                    wide = piece.astype(np.float64)
+                    squares += float(wide @ wide)
+    return math.sqrt(squares) if squares >= 0 else math.nan
+
+
+def update_pieces(
+    before: NDArray[Any], after: NDArray[Any]
+) -> Iterator[tuple[slice, NDArray[Any]]]:
+    """Give w − w_k of an array, flat and piece by piece, with the place of each."""
+    flat_before, flat_after, wide = before.reshape(-1), after.reshape(-1), sum_type(before)
+    for start in range(0, flat_before.size, PIECE):
+        place = slice(start, start + PIECE)
+        yield place, np.subtract(flat_before[place], flat_after[place], dtype=wide)
+
+
+def update_of(model: Arrays, after: Arrays) -> Arrays:
+    """Return w − w_k of the trained arrays, whole."""
+    return {
+        name: np.subtract(before, after[name], dtype=sum_type(before))
+        for name, before in model.items()
+        if is_trained(before)
+    }

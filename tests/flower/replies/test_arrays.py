@@ -1,0 +1,88 @@
+"""Arrays of a message: read where they lie, of every kind that a model may have."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="Flower not installed")
+
+from flwr.app import Array
+
+from maxfl.core import aggregators
+from maxfl.flower import MaxFL, Privacy
+from maxfl.flower.replies.arrays import PIECE, norm_of_update, read_array, to_arrays, update_pieces
+from maxfl.utils.errors import InputError
+from support.flower_nodes import Nodes, arrays, make_app, train
+
+pytestmark = [pytest.mark.extras, pytest.mark.usefixtures("flower_identity")]
+
+
+@pytest.mark.parametrize(
+    "array",
+    [np.arange(6.0).reshape(2, 3), np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+     np.float32(3), np.zeros((0, 4)), np.array([True, False]), np.arange(3, dtype=np.float16)],
+)  # fmt: skip
+def test_arrays_are_read_where_they_lie(array):
+    sent = Array(np.asarray(array))
+    (found,) = to_arrays(arrays({"w": np.asarray(array)})).values()
+    np.testing.assert_array_equal(found, array)
+    assert found.dtype == array.dtype and found.shape == array.shape
+    assert found.flags.c_contiguous
+    if array.flags.c_contiguous and array.size:
+        assert not found.flags.writeable, "it is in the message"
+    np.testing.assert_array_equal(read_array(sent.data, array.shape, array.dtype), array)
+
+
+def test_the_norm_is_that_of_all_pieces():
+    rng = np.random.default_rng(0)
+    before = {"w": rng.normal(size=2 * PIECE + 5).astype(np.float32), "n": np.array([7])}
+    after = {"w": rng.normal(size=2 * PIECE + 5).astype(np.float32), "n": np.array([900])}
+    difference = before["w"].astype(np.float64) - after["w"]
+    assert norm_of_update(before, after) == pytest.approx(np.linalg.norm(difference), rel=1e-6)
+    places = [place.start for place, _ in update_pieces(before["w"], after["w"])]
+    assert places == [0, PIECE, 2 * PIECE]
+
+
+def changed_to(values):
+    """A client that sends back these arrays."""
+    honest = make_app(1.0, 2.0)
+
+    def answer(message, context):
+        reply = honest(message, context)
+        reply.content["arrays"] = arrays(values)
+        return reply
+
+    return answer
+
+
+@pytest.mark.parametrize("aggregator", [aggregators.mean(), aggregators.median()])
+def test_half_precision_is_averaged_and_whole_numbers_stay(aggregator):
+    start = {
+        "w": np.array([1.0, 2.0], np.float16),
+        "steps": np.array(7, np.int64),
+        "mask": np.array([True, False]),
+    }
+    sent = [start | {"w": start["w"] - np.float16(change), "steps": np.array(int(1e9)),
+                     "mask": np.array([False, True])} for change in (0.25, 0.75, 0.5)]  # fmt: skip
+    strategy = MaxFL(epsilon=0, aggregator=aggregator)
+    ((model, _),) = train(strategy, Nodes(*[changed_to(values) for values in sent]), start=start)
+    np.testing.assert_array_equal(model["w"], np.array([0.5, 1.5], np.float16))
+    assert model["w"].dtype == np.float16
+    for name in ("steps", "mask"):
+        np.testing.assert_array_equal(model[name], start[name])
+        assert model[name].dtype == start[name].dtype
+
+
+@pytest.mark.parametrize(
+    ("array", "options", "words"),
+    [(np.array(["a"]), {}, "w is of type <U1: expected numbers that can be averaged"),
+     (np.array([1j]), {}, "w is of type complex128"),
+     (np.array([b"\x00\x00"], "V2"), {}, "bfloat16 does not survive NumPy's format"),
+     (np.array([1]), {"privacy": Privacy(clip=1.0, secure=True), "fraction_evaluate": 0},
+      "which can't be summed securely: leave it out")],
+)  # fmt: skip
+def test_what_cannot_be_averaged_is_refused_before_anybody_trains(array, options, words):
+    asked = []
+    nodes = Nodes(lambda message, _: asked.append(message))
+    with pytest.raises(InputError, match=words):
+        MaxFL(**options).start(nodes, arrays({"w": array}), num_rounds=2)
+    assert not asked
