@@ -1,7 +1,5 @@
 """What a round adds up to: aggregators as in the simulation, counts from sums."""
 
-import math
-
 import numpy as np
 import pytest
 

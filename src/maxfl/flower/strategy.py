@@ -160,8 +160,9 @@ class MaxFL(FedAvg):
         # What is clipped need not be rejected; and who is, noise could not hide.
         max_norm = max_update_norm if privacy is None else math.inf
         self._limits = ReplyLimits(
-            max_norm, self.weighted_by_key, observe_only, self._config.quantile
-        )
+            max_norm, self.weighted_by_key, observe_only, self._config.quantile,
+            clips=privacy is not None or self._config.aggregator.clips,
+        )  # fmt: skip
         self._metric_names = MetricNames(metric_key or metric.name, self.weighted_by_key)
         self._folder_path, self._resume = None if folder is None else Path(folder), resume
         self._title = title

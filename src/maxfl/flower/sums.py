@@ -177,7 +177,8 @@ def take_step(
 ) -> Arrays:
     """Compute w − η_g · Σ q_k Δ_k / (Σ q_k + ε), as the simulation does; it may not be finite.
 
-    ``rate_of`` gives η_g of an array by its name. Arrays that no update speaks of stay.
+    ``rate_of`` gives η_g of an array by its name. Arrays that no update speaks of stay. The new
+    model takes the place of the sums, so that there is no room needed for both.
     """
     scale = np.float32(average_scale(jnp.float32(sums.weight), epsilon))
     with np.errstate(over="ignore", invalid="ignore"):
@@ -189,7 +190,7 @@ def take_step(
 
 def _step(w: NDArray[Any], total: NDArray[Any], scale: np.float32, rate: float) -> NDArray[Any]:
     """Return w − η_g · scale · Σ q_k Δ_k in the type of w, piece by piece."""
-    stepped = np.empty_like(w)
+    stepped = total if total.dtype == w.dtype and total.flags.writeable else np.empty_like(w)
     flat, before, along = stepped.reshape(-1), w.reshape(-1), total.reshape(-1)
     for start in range(0, before.size, PIECE):
         place = slice(start, start + PIECE)

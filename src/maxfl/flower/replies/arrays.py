@@ -89,26 +89,36 @@ def _view(data: bytes) -> NDArray[Any]:
     return np.ascontiguousarray(found).reshape(shape)
 
 
-def norm_of_update(model: Arrays, after: Arrays) -> float:
-    """Compute ‖w − w_k‖ over the trained arrays; NaN or infinite where w_k is not finite."""
+def norm_of_update(model: Arrays, after: Arrays, *, exact: bool) -> float:
+    """Compute ‖w − w_k‖ over the trained arrays; NaN or infinite where w_k is not finite.
+
+    Within a piece squares are summed in the array's own precision, which is right to a few digits
+    and fast; ``exact`` is for norms that updates are clipped by.
+    """
     squares = 0.0
     with np.errstate(over="ignore", invalid="ignore"):
         for name, before in model.items():
             if is_trained(before):
                 for _, piece in update_pieces(before, after[name]):
-                    wide = piece.astype(np.float64)
-                    squares += float(wide @ wide)
+                    wide = piece.astype(np.float64) if exact else piece
+                    # Not wide @ wide: BLAS may share so small a sum among threads that are busy.
+                    squares += float(np.einsum("i,i->", wide, wide))
     return math.sqrt(squares) if squares >= 0 else math.nan
 
 
 def update_pieces(
     before: NDArray[Any], after: NDArray[Any]
 ) -> Iterator[tuple[slice, NDArray[Any]]]:
-    """Give w − w_k of an array, flat and piece by piece, with the place of each."""
-    flat_before, flat_after, wide = before.reshape(-1), after.reshape(-1), sum_type(before)
+    """Give w − w_k of an array, flat and piece by piece, with the place of each.
+
+    The next piece is written over the last.
+    """
+    flat_before, flat_after = before.reshape(-1), after.reshape(-1)
+    room = np.empty(min(PIECE, before.size), sum_type(before))
     for start in range(0, flat_before.size, PIECE):
-        place = slice(start, start + PIECE)
-        yield place, np.subtract(flat_before[place], flat_after[place], dtype=wide)
+        place = slice(start, min(start + PIECE, flat_before.size))
+        piece = room[: place.stop - start]
+        yield place, np.subtract(flat_before[place], flat_after[place], out=piece)
 
 
 def update_of(model: Arrays, after: Arrays) -> Arrays:

@@ -76,6 +76,7 @@ class ReplyLimits(NamedTuple):
         examples_key: Metric that holds the number of its samples.
         needs_examples: Whether that number is needed, since it is the weight.
         quantile: p, if it must say whether its loss is near the requirement, 1, 0 or, in a tie, p.
+        clips: Whether updates are clipped, and norms must be exact.
         needs_gap: Whether it must say how far it is.
     """
 
@@ -83,6 +84,7 @@ class ReplyLimits(NamedTuple):
     examples_key: str
     needs_examples: bool
     quantile: float | None
+    clips: bool
     needs_gap: bool = False
 
 
@@ -152,9 +154,11 @@ def _check_reply(reply: Message, model: Arrays, limits: ReplyLimits) -> Accepted
     after = _read_arrays(arrays[0], model)
     if isinstance(after, str):
         return after
-    norm = norm_of_update(model, after)
-    if not math.isfinite(norm) and (problem := _not_finite(model, after)):
-        return problem
+    norm = norm_of_update(model, after, exact=limits.clips)
+    if not math.isfinite(norm):
+        if problem := _not_finite(model, after):
+            return problem
+        norm = norm_of_update(model, after, exact=True)  # its squares are too large for the type
     examples: Any = metrics[limits.examples_key] if _has_examples(metrics, limits) else 0
     weight: Any = metrics[keys.WEIGHT]
     gap: Any = metrics[keys.GAP] if limits.needs_gap else 0
