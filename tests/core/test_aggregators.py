@@ -10,8 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import maxfl
-from maxfl.core import aggregators, attacks
-from maxfl.core.aggregators import AggregationRule, AggregatorHParams, aggregate, clip_update
+from maxfl.core import aggregators, appeal, attacks
+from maxfl.core.aggregators import (
+    AggregationRule,
+    AggregatorHParams,
+    aggregate,
+    clip_update,
+    votes,
+)
 from maxfl.core.algorithm import CompositeUpdate, average
 from support import oracle_server as reference
 from support.small import MODEL, PAPER, SMALL, TRAINING, train
@@ -46,13 +52,15 @@ def draw(seed, clients):
 @given(seed=st.integers(0, 10_000), trim=st.floats(0, 0.45))
 def test_rules_agree_with_the_oracle(seed, trim):
     updates, q = draw(seed, 8)
-    median = robust_mean(MEDIAN, updates, q)
+    by_weight = {"by_weight": True}
+    median = robust_mean(MEDIAN, updates, q, **by_weight)
     np.testing.assert_allclose(median, reference.weighted_median(updates, q), atol=1e-5)
-    trimmed = robust_mean(TRIMMED_MEAN, updates, q, trim_fraction=trim)
+    trimmed = robust_mean(TRIMMED_MEAN, updates, q, trim_fraction=trim, **by_weight)
     np.testing.assert_allclose(trimmed, reference.trimmed_mean(updates, q, trim), atol=1e-4)
     if (q > 0).sum() - 1 - 2 > 1:  # with one neighbour the nearest pair always ties
         for selected in (1, 3):
-            mean = robust_mean(KRUM, updates, q, num_byzantine=1, num_selected=selected)
+            numbers = {"num_byzantine": 1, "num_selected": selected}
+            mean = robust_mean(KRUM, updates, q, **numbers, **by_weight)
             np.testing.assert_allclose(mean, reference.krum(updates, q, 1, selected), atol=1e-5)
 
 
@@ -81,7 +89,7 @@ def test_rules_by_hand():
     even = np.ones(4)
     np.testing.assert_allclose(robust_mean(MEDIAN, updates, even), [2.5, 1.5])
     np.testing.assert_allclose(robust_mean(MEDIAN, updates[:3], even[:3]), [2, 2])
-    np.testing.assert_allclose(robust_mean(MEDIAN, updates, [1, 1, 3, 1]), [3, 2.5])
+    np.testing.assert_allclose(robust_mean(MEDIAN, updates, [1, 1, 3, 1], by_weight=True), [3, 2.5])
     trimmed = robust_mean(TRIMMED_MEAN, updates, even, trim_fraction=0.25)
     np.testing.assert_allclose(trimmed, [2.5, 1.5])
     # Five updates, one Byzantine: 2 is nearest to its two nearest others.
@@ -96,8 +104,45 @@ def test_rules_by_hand():
 )
 def test_rules_that_leave_nobody_out_are_the_weighted_mean(rule, hparams):
     updates, q = draw(3, 7)
-    mean = robust_mean(rule, updates, q, **hparams)
+    mean = robust_mean(rule, updates, q, **hparams, by_weight=True)
     np.testing.assert_allclose(mean, q @ updates / q.sum(), 1e-4)
+
+
+def test_each_client_has_one_vote_if_its_weight_is_not_far_below_the_median():
+    """0.021 is more than a tenth of the median 0.2, and 0.019 less; weights of 0 are not in the median."""
+    q = jnp.array([0.2, 0.25, 0.2, 0.021, 0.019, 0.21, 0.0, 0.0])
+    assert votes(q).tolist() == [1, 1, 1, 1, 0, 1, 0, 0]
+    assert votes(jnp.zeros(3)).tolist() == [0, 0, 0]
+    updates = {"w": jnp.arange(8.0)[:, None]}
+    total = aggregate(MEDIAN, AggregatorHParams(), updates, q)
+    assert float(total.weight) == pytest.approx(0.881)  # of those that vote
+    assert float(total.update["w"][0]) == pytest.approx(0.881 * 2)  # of 0, 1, 2, 3, 5
+
+
+@pytest.mark.parametrize("rule", [MEDIAN, TRIMMED_MEAN, KRUM])
+@pytest.mark.parametrize("temperature", [0.3, 1.0, 3.0])
+@pytest.mark.parametrize("gap", [0.0, 1.0, 4.0, 8.0])
+@pytest.mark.parametrize("attackers", [1, 3])
+def test_no_claimed_weight_buys_a_robust_rule(rule, temperature, gap, attackers):
+    """Ten clients, of which some claim the largest weight there is, and push to 100."""
+    rng = np.random.default_rng(attackers)
+    gaps = gap + rng.uniform(0, 0.5, 10)
+    q = np.array([appeal.weight(g, 0.0, temperature) for g in gaps])
+    updates = rng.normal(size=(10, 3))
+    q[:attackers], updates[:attackers] = 0.25, 100.0
+    hparams = {"trim_fraction": 0.3, "num_byzantine": 3, "num_selected": 2}
+    found = robust_mean(rule, updates, q, **hparams)
+    honest = updates[attackers:]
+    assert (found >= honest.min(0) - 1e-5).all()
+    assert (found <= honest.max(0) + 1e-5).all()
+
+
+def test_by_weight_one_client_of_ten_has_more_than_half_of_it():
+    q = np.array([0.25] + [appeal.weight(4.0, 0.0, 1.0)] * 9)
+    assert q[0] / q.sum() > 0.6
+    updates = np.array([[100.0]] + [[0.0]] * 9).repeat(2, 1)
+    assert robust_mean(MEDIAN, updates, q, by_weight=True).tolist() == [100, 100]
+    assert robust_mean(MEDIAN, updates, q).tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("rule", [MEDIAN, TRIMMED_MEAN, KRUM])

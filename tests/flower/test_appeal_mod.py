@@ -37,7 +37,7 @@ def test_requirements_are_asked_once_and_stay_with_the_client():
         assert set(metrics) == expected
 
 
-FOLLOWED = {keys.QUANTILE: 0.25}
+FOLLOWED = {keys.QUANTILE: 0.35}
 
 
 @pytest.mark.parametrize("loss", [1.0, 1.2, 2.0, 2.8, 3.0])
@@ -46,8 +46,8 @@ def test_a_client_says_whether_it_is_near_its_requirement_if_it_is_told_a_scale(
     nodes = Nodes(make_app(loss, 2.0))
     gap = abs(loss - 2.0)
     for config, expected in (
-        (FOLLOWED | {keys.SCALE: 0.9}, (int(gap < 0.9) if gap else 0.25, None)),
-        (FOLLOWED | {keys.SCALE: 0.0}, (0 if gap else 0.25, gap)),
+        (FOLLOWED | {keys.SCALE: 0.9}, (int(gap < 0.9) if gap else 0.35, None)),
+        (FOLLOWED | {keys.SCALE: 0.0}, (0 if gap else 0.35, gap)),
         ({}, (None, None)),
     ):  # fmt: skip
         message = Message(

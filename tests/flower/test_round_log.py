@@ -25,7 +25,7 @@ def test_rounds_survive_json(temperature):
     for entry in strategy.rounds:
         assert repr(from_plain(json.loads(json.dumps(to_plain(entry))))) == repr(entry)
         line = format_round(entry)[0]
-        words = "all weigh the same" if entry.number == 1 else "; T 5.42, s 2.17;"
+        words = "all weigh the same" if entry.number == 1 else "; T 3.25, s 2.17;"
         assert (words in line) is (temperature == "auto"), line
 
 

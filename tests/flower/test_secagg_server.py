@@ -37,7 +37,7 @@ def test_the_temperature_follows_secure_sums():
     plain = MaxFL(decline_after=1)
     train(plain, Nodes(*[make_app(*client) for client in near]), rounds=3)
     gap = (0.1 + 0.05 + 0.5) / 3
-    scales = [0.0, gap, gap * math.exp(0.3 * (0.25 - 1))]
+    scales = [0.0, gap, gap * math.exp(0.3 * (0.35 - 1))]
     assert [entry.solver.scale for entry in plain.rounds] == pytest.approx(scales)
     # Numbers are rounded in secure sums: gaps to 2·4·100·¼·2⁻²² each, counts to whole ones.
     assert [entry.solver.scale for entry in strategy.rounds] == pytest.approx(scales, abs=1e-4)

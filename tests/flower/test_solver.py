@@ -20,15 +20,15 @@ pytestmark = [pytest.mark.extras, pytest.mark.usefixtures("flower_identity")]
 
 @pytest.mark.parametrize("given", [None, 0.8])
 def test_rounds_worked_by_hand(given):
-    """Gaps 0.5 and 2, of which one is near; c = 2.5, p = 0.25, γ = 0.3, ε = 0.1, η_g to 0.18."""
+    """Gaps 0.5 and 2, of which one is near; c = 1.5, p = 0.35, γ = 0.3, ε = 0.1, η_g to 0.18."""
     nodes = Nodes(make_app(1.5, 1.0, 0.5), make_app(3.0, 1.0, -1.0))
     strategy = MaxFL(scale=given)
     results = train(strategy, nodes, rounds=3)
-    follow = math.exp(0.3 * (0.25 - 0.5))
+    follow = math.exp(0.3 * (0.35 - 0.5))
     mean = (0.5 + 2) / 2
     scales = [0, mean, mean * follow] if given is None else [0.8, 0.8 * follow, 0.8 * follow**2]
     assert [entry.solver.scale for entry in strategy.rounds] == pytest.approx(scales)
-    temperatures = [2.5 * s if s else math.inf for s in scales]
+    temperatures = [1.5 * s if s else math.inf for s in scales]
     assert [entry.solver.temperature for entry in strategy.rounds] == pytest.approx(temperatures)
     before = START["w"]
     for rate, t, (after, _) in zip((1.0, 0.18**0.5, 0.18), temperatures, results, strict=True):
@@ -39,10 +39,10 @@ def test_rounds_worked_by_hand(given):
 
 
 def test_where_no_weight_is_left_the_scale_rises_until_there_is_one():
-    """Gaps of 2 at T = 0.0025, where q underflows; nobody is near, so s rises by γp in each."""
+    """Gaps of 2 at T = 0.0015, where q underflows; nobody is near, so s rises by γp in each."""
     strategy = MaxFL(scale=0.001)
     train(strategy, Nodes(*[make_app(4.0, 2.0)] * 2), rounds=3)
-    follow = math.exp(0.3 * 0.25)
+    follow = math.exp(0.3 * 0.35)
     assert [entry.no_step for entry in strategy.rounds] == ["no reply has a weight"] * 3
     scales = [0.001 * follow**t for t in range(3)]
     assert [entry.solver.scale for entry in strategy.rounds] == pytest.approx(scales)

@@ -48,8 +48,8 @@ class HParams(NamedTuple):
         scale: s_0, in units of the loss; 0 for the mean of the first cohort.
     """
 
-    multiple: Any = 2.5
-    quantile: Any = 0.25
+    multiple: Any = 1.5
+    quantile: Any = 0.35
     gain: Any = 0.3
     epsilon: Any = 0.1
     scale: Any = 0.0
@@ -120,8 +120,8 @@ def server_update(
 
 
 def maxfl_auto(
-    multiple: ArrayLike = 2.5,
-    quantile: ArrayLike = 0.25,
+    multiple: ArrayLike = 1.5,
+    quantile: ArrayLike = 0.35,
     gain: ArrayLike = 0.3,
     epsilon: ArrayLike = 0.1,
     scale: ArrayLike = 0.0,

@@ -1,18 +1,23 @@
 """Aggregation that some Byzantine clients can't steer, composed with any method's weights.
 
 A rule takes the updates u_k and the weights q_k, and gives a WeightedSum, so that a method's server
-goes on as before: Σ q u becomes (Σ q) · robust mean of the u_k, each counting by its q_k.
+goes on as before: Σ q u becomes (Σ q) · robust mean of the u_k.
 
     clip_norm     u ← u · min(1, C/‖u‖), before all else; Sun et al., 2019
-    median        per coordinate the weighted median; Yin et al., ICML 2018
-    trimmed-mean  per coordinate the weighted mean without the share β of weight at both ends; same
+    median        per coordinate the median; Yin et al., ICML 2018
+    trimmed-mean  per coordinate the mean without the share β at both ends; same
     krum          the update closest to its n − f − 2 nearest; Blanchard et al., NeurIPS 2017
-    multi-krum    the weighted mean of the ``num_selected`` closest ones; same
+    multi-krum    the mean of the ``num_selected`` closest ones; same
                   Both need n > 2f + 2 updates: from fewer, nothing is made.
 
+In these each client has one vote. A weight is what a client claims: where honest gaps are wide and
+their q small, one that claims q = ¼ would outweigh them all, and a median by weight follow it. So
+weights only say who votes: those with at least a tenth of the median weight, which no minority
+sets. ``by_weight`` lets updates count by their q instead, where clients are trusted.
+
 All but clipping hold the whole cohort's updates in memory at once, and leave those out that are not
-finite; clipping makes nothing of them. With equal weights the rules are the textbook's. Lengths and
-distances are those of the model's part of an update.
+finite; clipping makes nothing of them. Lengths and distances are those of the model's part of an
+update.
 """
 
 from enum import StrEnum
@@ -28,6 +33,8 @@ from maxfl.utils.errors import check_number
 
 TIE = 1e-6
 """Share of all weight within which two sums of weights count as equal."""
+VOTING_SHARE = 0.1
+"""Share of the median weight from which on a client has a vote."""
 
 
 class AggregationRule(StrEnum):
@@ -44,15 +51,17 @@ class AggregatorHParams(NamedTuple):
 
     Attributes:
         clip_norm: C, the largest norm of an update.
-        trim_fraction: β, fraction of the weight cut off at each end.
+        trim_fraction: β, fraction of the votes, or of the weight, cut off at each end.
         num_byzantine: f, how many clients of a cohort may be Byzantine.
         num_selected: How many updates Krum selects.
+        by_weight: Whether an update counts by its weight, and not by one vote.
     """
 
     clip_norm: Any = jnp.inf
     trim_fraction: Any = 0.0
     num_byzantine: Any = 0
     num_selected: Any = 1
+    by_weight: Any = False
 
 
 class Aggregator(NamedTuple):
@@ -68,26 +77,37 @@ def mean(clip_norm: ArrayLike | None = None) -> Aggregator:
     return _aggregator(AggregationRule.MEAN, clip_norm)
 
 
-def median(clip_norm: ArrayLike | None = None) -> Aggregator:
-    """Take the weighted median of each coordinate."""
-    return _aggregator(AggregationRule.MEDIAN, clip_norm)
+def median(clip_norm: ArrayLike | None = None, *, by_weight: ArrayLike = False) -> Aggregator:
+    """Take the median of each coordinate."""
+    return _aggregator(AggregationRule.MEDIAN, clip_norm, by_weight=by_weight)
 
 
-def trimmed_mean(trim_fraction: ArrayLike = 0.2, clip_norm: ArrayLike | None = None) -> Aggregator:
-    """Take the weighted mean of each coordinate without ``trim_fraction`` at both ends."""
+def trimmed_mean(
+    trim_fraction: ArrayLike = 0.2,
+    clip_norm: ArrayLike | None = None,
+    *,
+    by_weight: ArrayLike = False,
+) -> Aggregator:
+    """Take the mean of each coordinate without ``trim_fraction`` at both ends."""
     check_number("server.trim_fraction", trim_fraction, least=0, below=0.5)
-    return _aggregator(AggregationRule.TRIMMED_MEAN, clip_norm, trim_fraction=trim_fraction)
+    numbers = {"trim_fraction": trim_fraction, "by_weight": by_weight}
+    return _aggregator(AggregationRule.TRIMMED_MEAN, clip_norm, **numbers)
 
 
 def krum(
-    num_byzantine: ArrayLike = 1, num_selected: ArrayLike = 1, clip_norm: ArrayLike | None = None
+    num_byzantine: ArrayLike = 1,
+    num_selected: ArrayLike = 1,
+    clip_norm: ArrayLike | None = None,
+    *,
+    by_weight: ArrayLike = False,
 ) -> Aggregator:
     """Take the ``num_selected`` updates closest to the others; more than one is multi-Krum."""
     check_number("server.num_byzantine", num_byzantine, least=0, whole=True)
     check_number("server.num_selected", num_selected, least=1, whole=True)
-    return _aggregator(
-        AggregationRule.KRUM, clip_norm, num_byzantine=num_byzantine, num_selected=num_selected
-    )
+    numbers = {
+        "num_byzantine": num_byzantine, "num_selected": num_selected, "by_weight": by_weight,
+    }  # fmt: skip
+    return _aggregator(AggregationRule.KRUM, clip_norm, **numbers)
 
 
 def _aggregator(
@@ -117,16 +137,27 @@ def aggregate(
     """
     finite = jnp.all(jnp.stack([_finite(leaf) for leaf in jax.tree.leaves(updates)]), axis=0)
     q = jnp.where(finite, weights, 0.0)
-    clean = jax.tree.map(lambda u: jnp.where(_like(q > 0, u), u, 0.0), updates)
+    counted = jnp.where(hparams.by_weight, q, votes(q))
     if rule is AggregationRule.KRUM:
-        q = jnp.where((q > 0).sum() > krum_limit(hparams), q, 0.0)
-        selected = jnp.where(_closest(hparams, model_part(clean), q > 0), q, 0.0)
+        counted = jnp.where((counted > 0).sum() > krum_limit(hparams), counted, 0.0)
+    present = counted > 0
+    clean = jax.tree.map(lambda u: jnp.where(_like(present, u), u, 0.0), updates)
+    total = jnp.where(present, q, 0.0).sum()
+    if rule is AggregationRule.KRUM:
+        selected = jnp.where(_closest(hparams, model_part(clean), present), counted, 0.0)
         share = selected / jnp.where(selected.sum() > 0, selected.sum(), 1.0)
-        return WeightedSum(
-            jax.tree.map(lambda u: q.sum() * jnp.tensordot(share, u, 1), clean), q.sum()
-        )
+        return WeightedSum(jax.tree.map(lambda u: total * jnp.tensordot(share, u, 1), clean), total)
     middle = _median if rule is AggregationRule.MEDIAN else _trimmed
-    return WeightedSum(jax.tree.map(lambda u: q.sum() * middle(hparams, u, q), clean), q.sum())
+    return WeightedSum(jax.tree.map(lambda u: total * middle(hparams, u, counted), clean), total)
+
+
+def votes(q: Array) -> Array:
+    """Return one vote for each client with at least ``VOTING_SHARE`` of the median weight.
+
+    The median is over those that have any weight, float[m].
+    """
+    typical = jnp.nanmedian(jnp.where(q > 0, q, jnp.nan))
+    return jnp.where((q > 0) & (q >= VOTING_SHARE * typical), 1.0, 0.0)
 
 
 def krum_limit(hparams: AggregatorHParams) -> Any:

@@ -190,7 +190,8 @@ def _without_hparams(config: RunConfig, *, mask_batches: bool) -> RunConfig:
         "participation": {"start_round": 0, "client_dropout": 0.0, "max_candidates": None},
         "server": {
             "beta1": 0.0, "beta2": 0.0, "eps": 1.0, "trim_fraction": 0.0, "num_byzantine": 0,
-            "num_selected": 1, "clip_norm": None if config.server.clip_norm is None else 1.0,
+            "num_selected": 1, "by_weight": False,
+            "clip_norm": None if config.server.clip_norm is None else 1.0,
         },
         "attack": {
             "fraction": 0.0, "loss_inflation": 0.0, "noise_std": 0.0, "update_scale": 1.0,
@@ -315,17 +316,20 @@ def _schedule(configs: Sequence[RunConfig], rate: str) -> Schedule:
 def _aggregator(configs: Sequence[RunConfig]) -> Aggregator:
     sections = [c.server for c in configs]
     clip: Any = None if sections[0].clip_norm is None else [s.clip_norm for s in sections]
+    by_weight = [s.by_weight for s in sections]
     match sections[0].aggregator:
         case "mean":
             return aggregators.mean(clip)
         case "median":
-            return aggregators.median(clip)
+            return aggregators.median(clip, by_weight=by_weight)
         case "trimmed-mean":
-            return aggregators.trimmed_mean([s.trim_fraction for s in sections], clip)
+            trims = [s.trim_fraction for s in sections]
+            return aggregators.trimmed_mean(trims, clip, by_weight=by_weight)
         case "krum":
             return aggregators.krum(
-                [s.num_byzantine for s in sections], [s.num_selected for s in sections], clip
-            )
+                [s.num_byzantine for s in sections], [s.num_selected for s in sections], clip,
+                by_weight=by_weight,
+            )  # fmt: skip
 
 
 def _attack(configs: Sequence[RunConfig]) -> Attack:

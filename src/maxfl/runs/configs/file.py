@@ -160,6 +160,7 @@ def unused(config: RunConfig) -> list[str]:
         ("server", "beta1", server.optimizer == "sgd", "the optimizer is sgd"),
         ("server", "beta2", not adaptive, f"the optimizer is {server.optimizer}"),
         ("server", "eps", not adaptive, f"the optimizer is {server.optimizer}"),
+        ("server", "by_weight", server.aggregator == "mean", "the mean is always by weight"),
         ("server", "trim_fraction", server.aggregator != "trimmed-mean", "nothing is trimmed"),
         ("server", "num_byzantine", server.aggregator != "krum", "the aggregator is not krum"),
         ("server", "num_selected", server.aggregator != "krum", "the aggregator is not krum"),

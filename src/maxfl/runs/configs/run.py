@@ -107,11 +107,16 @@ class ServerConfig(Section):
     beta2: Fraction = Field(0.99, description="for adam, yogi: decay of the second moment")
     eps: PositiveFloat = Field(1e-3, description="for adam, yogi: ε below the fraction")
     aggregator: Literal["mean", "median", "trimmed-mean", "krum"] = Field(
-        "mean", description="how updates are aggregated, by their weights"
+        "mean", description="how updates are aggregated"
+    )
+    by_weight: bool = Field(
+        False,
+        description="for median, trimmed-mean, krum: whether an update counts by its weight, which "
+        "a Byzantine client may claim; else each client has one vote",
     )
     clip_norm: PositiveFloat | None = Field(None, description="largest norm of an update")
     trim_fraction: Annotated[float, Field(ge=0, lt=0.5)] = Field(
-        0.2, description="for trimmed-mean: fraction of the weight cut off at each end"
+        0.2, description="for trimmed-mean: fraction of the clients cut off at each end"
     )
     num_byzantine: NonNegativeInt = Field(
         1, description="for krum: clients of a cohort that may be Byzantine"
