@@ -46,9 +46,7 @@ class SecureGenerator:
         numbers = np.empty(count + count % 2)
         for start in range(0, len(numbers), 2 * CHUNK):
             part = numbers[start : start + 2 * CHUNK]
-            part[:] = _box_muller(_uniform(bits, len(part)))
-        numbers *= scale
-        numbers += loc
+            part[:] = loc + scale * _box_muller(_uniform(bits, len(part)))
         return numbers[:count].reshape(size)
 
 
