@@ -187,10 +187,10 @@ def adding(*, w=0.0, weight=0.0, satisfied=0.0, declined=0.0, responded=0.0, nea
     return Attacker(lambda: [np.int64(factor), steps(w), np.int64(0), scalars])
 
 
-def attacked(attacker, **options):
+def attacked(attacker, privacy=SECURE, **options):
     nodes = Watched(*[secure_app(*client) for client in CLIENTS], attacker)
-    strategy, through = secure_strategy(nodes, **options)
-    ((model, _),) = train(strategy, through)
+    strategy = MaxFL(privacy=privacy, fraction_evaluate=0.0, **options)
+    ((model, _),) = train(strategy, strategy.training_grid(nodes))
     (entry,) = strategy.rounds
     return entry, math.sqrt(sum(float(((START[n] - model[n]) ** 2).sum()) for n in START))
 
@@ -232,17 +232,34 @@ def test_nobody_weighs_more_by_claiming_so():
         assert length == pytest.approx(honest, abs=1e-5)
 
 
-def test_no_attack_makes_a_longer_step_than_an_honest_one():
-    """C·η_g, whatever is added: anything modulo 2³², and what keeps the bounds by a hair."""
-    rng = np.random.default_rng(0)
-
-    def anything():
+def draw_anything(rng):
+    def draw():
         size = 2.0 ** rng.uniform(0, 33)
         return [rng.integers(-size, size, shape) for shape in ((1,), (3,), (1, 1), (SCALARS,))]
 
+    return draw
+
+
+def test_no_attack_on_noisy_sums_makes_a_longer_step():
+    pytest.importorskip("dp_accounting", reason="dp-accounting not installed")
+    privacy, taken = SECURE._replace(noise_multiplier=0.05), 0
+    draw = draw_anything(np.random.default_rng(1))
+    for _ in range(15):
+        options = {"scale": 0.5, "epsilon": 1e-9, "server_lr": 0.5}
+        entry, length = attacked(Attacker(draw), privacy, **options)
+        assert length <= 2.0 * 0.5 * (1 + 1e-5), entry
+        taken += length > 0
+    assert 0 < taken < 15
+
+
+def test_no_attack_makes_a_longer_step_than_an_honest_one():
+    """C·η_g, whatever is added: anything modulo 2³², and what keeps the bounds by a hair."""
+    rng = np.random.default_rng(0)
+    anything = draw_anything(rng)
+
     def plausible():
         """Weights down to nothing, with an update that is as long as rounding can excuse."""
-        weight = np.array([-steps(1.0) + rng.integers(-16, 16), *[0] * (SCALARS - 1)])
+        weight = np.array([-steps(1.0) + rng.integers(-1, 4), *[0] * (SCALARS - 1)])
         theirs = steps(0.25 * (0.25 - 0.5 + 0.1 + 0.5))
         w, b = (rng.integers(-6, 6, shape) - theirs for shape in ((3,), (1, 1)))
         return [np.int64(0), w, b, weight]

@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("flwr", reason="Flower not installed")
 
 from maxfl.flower import Privacy
+from maxfl.flower.privacy import add_noise
 from maxfl.flower.secure.bounds import SURE, most_drawn, shorten, slack_of, wrong_sums
 from maxfl.flower.sums import RoundSums
 
@@ -101,6 +102,12 @@ def test_noise_has_room_and_no_more():
         )
         most = sums._replace(responded=4 + far * slack.number)
         assert bool(wrong_sums(NOISY, most, 4, LEVELS)) == is_wrong
+
+
+def test_honest_noisy_sums_pass():
+    rng, sums = np.random.default_rng(0), FULL._replace(gaps=None)
+    for _ in range(300):
+        assert wrong_sums(NOISY, add_noise(NOISY, sums, LEVELS, rng), 4, LEVELS) == ""
 
 
 def test_how_many_are_drawn_at_most():
