@@ -109,7 +109,7 @@ def test_rules_that_leave_nobody_out_are_the_weighted_mean(rule, hparams):
 
 
 def test_each_client_has_one_vote_if_its_weight_is_not_far_below_the_median():
-    """0.021 is more than a tenth of the median 0.2, and 0.019 less; weights of 0 are not in the median."""
+    """0.021 is above a tenth of the median 0.2, and 0.019 below; zeros are not in the median."""
     q = jnp.array([0.2, 0.25, 0.2, 0.021, 0.019, 0.21, 0.0, 0.0])
     assert votes(q).tolist() == [1, 1, 1, 1, 0, 1, 0, 0]
     assert votes(jnp.zeros(3)).tolist() == [0, 0, 0]

@@ -1,6 +1,7 @@
 """Noise on sums, and what is guaranteed of it."""
 
 import json
+import logging
 import math
 
 import numpy as np
@@ -9,20 +10,25 @@ import pytest
 pytest.importorskip("flwr", reason="Flower not installed")
 
 from flwr.app import ConfigRecord
+from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS, Key, Stage
 
 from maxfl.core import appeal
 from maxfl.flower import MaxFL, Privacy
 from maxfl.flower.privacy import (
+    LEVELS,
     add_noise,
     epsilon,
+    noise_unit,
     poisson_sample,
     rounding_error,
     sensitivity,
+    snap,
 )
+from maxfl.flower.secure.generator import SecureGenerator
 from maxfl.flower.sums import SCALARS, Counts, RoundSums, estimate_near
 from support.flower_nodes import START, Nodes, arrays, make_app, train
 from support.flower_runs import federation, run
-from support.flower_secure import SECURE
+from support.flower_secure import SECURE, Watched, secure_app
 
 pytestmark = [pytest.mark.extras, pytest.mark.usefixtures("flower_identity")]
 
@@ -185,3 +191,136 @@ def test_epsilon_is_in_the_summary(tmp_path):
     assert entry["privacy"]["epsilon"] == epsilon(privacy, 0.5, 3)
     assert entry["privacy"]["delta"] == 1e-5
     assert not any(event["kind"] == "declined" for event in entry["events"])
+
+
+def test_noisy_sums_lie_on_a_grid():
+    """σ = 3 lies above 2, and a grid of 2⁻¹⁰ of that is 2⁻⁹, whatever the noise is added to."""
+    assert snap(np.array([0.0011, -1.0, 1 / 3]), 3.0).tolist() == [2**-9, -1.0, 171 / 512]
+    privacy, rng = Privacy(clip=4.0, noise_multiplier=1.5), np.random.default_rng(0)
+    assert noise_unit(privacy, FIXED, 0) == 3.0  # and so σ = 3 for an update, ¾ for a weight
+    for value in (0.0, 1 / 3, math.pi):
+        sums = FIXED._replace(update={"w": np.full(500, value)}, weight=value)
+        noisy = add_noise(privacy, sums, 0, rng)
+        assert np.all(noisy.update["w"] * 2**9 % 1 == 0)
+        assert noisy.weight * 2**11 % 1 == 0
+
+
+def test_noisy_secure_sums_are_modulo_the_protocol():
+    """Sums that differ by 2³² steps are one to the protocol, and so noise makes the same of them.
+
+    With C = 2 a step is 2·½/2²² for an update and a weight, and four times that for a count.
+    """
+    privacy = SECURE._replace(noise_multiplier=1.0)
+    low = FIXED._replace(update={"w": np.array([0.3])}, weight=0.2, responded=1.0)
+    high = low._replace(update={"w": np.array([1024.3])}, weight=1024.2, responded=4097.0)
+    first, second = (
+        add_noise(privacy, sums, LEVELS, np.random.default_rng(7)) for sums in (low, high)
+    )
+    assert first == second
+    assert abs(first.weight) < 5
+
+
+def test_the_accountant_keeps_quiet_about_orders_that_it_leaves_out(caplog):
+    pytest.importorskip("dp_accounting", reason="dp-accounting not installed")
+    logger = logging.getLogger("absl")
+    with caplog.at_level(logging.WARNING, logger="absl"):
+        epsilon(Privacy(clip=1.0, noise_multiplier=1.0), 0.25, 2)
+        assert caplog.records == []
+        logger.warning("Excluding this order")
+    assert len(caplog.records) == 1, "but only while it is asked"
+
+
+def test_noise_makes_no_step_longer_than_an_honest_one():
+    """C·η_g: noise on a thousand numbers is longer than what four clients say of them."""
+    pytest.importorskip("dp_accounting", reason="dp-accounting not installed")
+    start = {"w": np.zeros(1000, np.float32), "state.m": np.zeros(1000, np.float32)}
+    privacy = Privacy(clip=2.0, noise_multiplier=0.1)
+    strategy = MaxFL(privacy=privacy, temperature=1.0, server_lr=0.25, fraction_evaluate=0.0)
+    strategy.rng = SecureGenerator()
+    nodes = Nodes(*[make_app(2.0, 2.0, 0.01) for _ in range(4)])
+    ((model, _),) = train(strategy, nodes, start=start)
+    trained, state = (np.linalg.norm(model[name].astype(np.float64)) for name in start)
+    assert strategy.rounds[0].no_step == ""
+    # Both are shortened alike, and state is not slowed down by η_g.
+    assert math.hypot(trained / 0.25, state) == pytest.approx(2.0, rel=1e-5)
+    assert trained < 2.0 * 0.25
+
+
+def test_who_adds_what_can_not_be_is_found_in_noisy_sums_too():
+    pytest.importorskip("dp_accounting", reason="dp-accounting not installed")
+    from maxfl.flower.aggregation import Sampled, add_up, why_no_step
+    from maxfl.flower.replies.sort import SortedReplies
+    from maxfl.flower.round_log import Solver
+    from maxfl.flower.secagg_server import SecAggResult
+
+    privacy = SECURE._replace(noise_multiplier=0.5)
+    config = MaxFL(privacy=privacy, temperature=1.0, fraction_evaluate=0.0)._config
+    sampled, nobody = Sampled([1, 2, 3], 2, set(), Solver(1.0)), SortedReplies([], [], [], [])
+    honest = RoundSums({name: 0 * array for name, array in START.items()}, 0.75, 3.0, 0.0, 3.0)
+
+    def total_of(weight, clients):
+        secure = SecAggResult(honest._replace(weight=weight), LEVELS, [], clients)
+        return add_up(config, START, sampled, nobody, secure, np.random.default_rng(1))
+
+    # How many there were, three, decides nothing: most_drawn(2) is 22, of which ¼ and 6 σ are 7.1.
+    for weight in (0.75, 5.0):
+        total = total_of(weight, clients=3)
+        assert total.sums is not None
+        assert total.counts == total_of(weight, clients=300).counts
+    total = total_of(90.0, clients=3)
+    assert "the secure sums break 0 ≤ Σ q ≤ n/4" in why_no_step(config, total, None, nobody)
+    assert total.counts == Counts(2, rejected=2), "two were expected"
+
+
+def drops_out(message, context):
+    """A client whose machine is lost in mid-round."""
+    if message.content[RECORD_KEY_CONFIGS][Key.STAGE] == Stage.COLLECT_MASKED_VECTORS:
+        raise ValueError("lost")
+    return secure_app(1.0, 2.0)(message, context)
+
+
+def record_of(folder, nodes):
+    """All that a private federation of secure clients leaves for others to see, but for times."""
+    privacy = SECURE._replace(noise_multiplier=2.0)
+    strategy = MaxFL(privacy=privacy, scale=0.5, fraction_evaluate=0.0, folder=folder)
+    strategy.rng = np.random.default_rng(5)
+    result = strategy.start(nodes, arrays(START), num_rounds=3)
+    texts = {path.name: path.read_bytes() for path in folder.iterdir()}
+    del texts["model.safetensors"]  # its metadata has the seconds
+    summary = json.loads(texts.pop("summary.json"))
+    for name in ("seconds", "digest", "files"):
+        del summary[name]
+    model = {name: array.numpy().tolist() for name, array in result.arrays.items()}
+    return strategy.rounds, summary, texts, model
+
+
+def test_failed_secure_aggregation_looks_like_a_round_lost_in_noise(tmp_path):
+    """Two of four machines are lost, which ends the protocol; or all stay, and add zeros."""
+    pytest.importorskip("dp_accounting", reason="dp-accounting not installed")
+    lost = Watched(*[secure_app(1.0, 2.0)] * 2, drops_out, drops_out)
+    silent = Watched(*[secure_app(math.nan, 2.0) for _ in range(4)])
+    folders = [tmp_path / name / "run" for name in ("lost", "zeros")]
+    failed, zeros = record_of(folders[0], lost), record_of(folders[1], silent)
+    assert failed == zeros
+    assert {entry.no_step for entry in failed[0]} == {"the round's weight is lost in noise"}
+    assert all(entry.events == [] for entry in failed[0])
+    # The protocol did fail, and did not.
+    assert any(reply.has_error() for reply in lost.seen)
+    assert not any(reply.has_error() for reply in silent.seen)
+
+
+def test_a_client_that_fails_by_its_data_adds_zeros_where_there_is_noise():
+    """Loss, update and app: none of them keeps the others' sums from being read."""
+    pytest.importorskip("dp_accounting", reason="dp-accounting not installed")
+
+    def breaks(*_):
+        raise ValueError("no such file")
+
+    bad = [secure_app(math.nan, 2.0), secure_app(1.0, 2.0, math.nan), secure_app(breaks, 2.0)]
+    nodes = Watched(*[secure_app(1.0, 2.0, 0.25) for _ in range(3)], *bad)
+    privacy = SECURE._replace(noise_multiplier=1e-4)
+    strategy = MaxFL(privacy=privacy, temperature=1.0, fraction_evaluate=0.0)
+    ((model, _),) = train(strategy, strategy.training_grid(nodes))
+    assert not any(reply.has_error() for reply in nodes.seen)
+    assert strategy.rounds[0].counts == Counts(6, 3, 3)
+    np.testing.assert_allclose(START["w"] - model["w"], 0.25, atol=0.01)

@@ -8,10 +8,14 @@ import pytest
 pytest.importorskip("flwr", reason="Flower not installed")
 
 from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.common import bytes_to_ndarray, ndarray_to_bytes
 from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS, Key, Stage
 
 from maxfl.flower import MaxFL
+from maxfl.flower.privacy import LEVELS
+from maxfl.flower.round_log import format_round
 from maxfl.flower.secagg_server import sum_securely
+from maxfl.flower.sums import SCALARS, Counts
 from support.flower_nodes import START, Nodes, arrays, make_app, train
 from support.flower_secure import CLIENTS, SECURE, Watched, secure_app, secure_strategy
 
@@ -150,3 +154,119 @@ def test_too_few_survivors_give_no_sums():
         1, arrays(START), ConfigRecord(), nodes
     )
     assert sum_securely(nodes, messages, SECURE, None).sums is None
+
+
+class Attacker:
+    """A client that adds what it likes to its masked term: whole numbers, modulo 2³²."""
+
+    def __init__(self, draw):
+        self.good, self.draw, self.stage = secure_app(1.0, 2.0), draw, None
+
+    def __call__(self, message, context):
+        self.stage = message.content[RECORD_KEY_CONFIGS][Key.STAGE]
+        reply = self.good(message, context)
+        if self.stage == Stage.COLLECT_MASKED_VECTORS:
+            record = reply.content[RECORD_KEY_CONFIGS]
+            record[Key.MASKED_PARAMETERS] = [
+                ndarray_to_bytes((bytes_to_ndarray(data) + added) % 2**32)
+                for data, added in zip(record[Key.MASKED_PARAMETERS], self.draw(), strict=True)
+            ]
+        return reply
+
+
+def steps(number):
+    """So many steps of rounding as the number is, of C = 2: the span is ½ to both sides."""
+    return np.int64(round(number * LEVELS))
+
+
+def adding(*, w=0.0, weight=0.0, satisfied=0.0, declined=0.0, responded=0.0, near=0.0, gaps=0.0,
+           factor=0):  # fmt: skip
+    """An attacker by what it adds to the sums, after its honest term."""
+    quarters = (satisfied, declined, responded, near, gaps / 100)
+    scalars = np.array([steps(weight), *(steps(count / 4) for count in quarters)])
+    return Attacker(lambda: [np.int64(factor), steps(w), np.int64(0), scalars])
+
+
+def attacked(attacker, privacy=SECURE, **options):
+    nodes = Watched(*[secure_app(*client) for client in CLIENTS], attacker)
+    strategy = MaxFL(privacy=privacy, fraction_evaluate=0.0, **options)
+    ((model, _),) = train(strategy, strategy.training_grid(nodes))
+    (entry,) = strategy.rounds
+    return entry, math.sqrt(sum(float(((START[n] - model[n]) ** 2).sum()) for n in START))
+
+
+def test_an_attacker_that_adds_nothing_is_honest():
+    entry, length = attacked(adding())
+    assert entry.no_step == ""
+    assert length > 0
+
+
+@pytest.mark.parametrize(
+    ("terms", "bound"),
+    [
+        ({"weight": -1.0999999}, "0 ≤ Σ q ≤ n/4"),  # all weigh ¼: 1 - 1.1 + ε is next to 0
+        ({"weight": 1e-3}, "0 ≤ Σ q ≤ n/4"),
+        ({"w": 3.0}, "‖Σ q Δ‖ ≤ C Σ q"),
+        ({"responded": 0.01}, "responded ≤ n"),
+        ({"responded": -3.0}, "0 ≤ satisfied + declined ≤ responded"),
+        ({"declined": -1.0}, "0 ≤ satisfied + declined ≤ responded"),
+        ({"near": 5.0}, "0 ≤ near ≤ responded"),
+        ({"gaps": 401.0}, "0 ≤ Σ gaps ≤ G n"),
+        ({"gaps": -40.0}, "0 ≤ Σ gaps ≤ G n"),
+    ],
+)
+def test_sums_that_honest_clients_can_not_have_are_not_applied(terms, bound):
+    entry, length = attacked(adding(**terms))
+    assert length == 0
+    assert entry.no_step == f"the secure sums break {bound}, which honest clients keep"
+    assert entry.counts == Counts(4, rejected=4)
+    assert any(entry.no_step in line for line in format_round(entry))
+
+
+def test_nobody_weighs_more_by_claiming_so():
+    """Flower would divide everybody's sum by the weights that clients claim."""
+    _, honest = attacked(adding())
+    for factor in (-4 * LEVELS, -2 * LEVELS, 1, 100 * LEVELS):
+        entry, length = attacked(adding(factor=factor))
+        assert entry.no_step == ""
+        assert length == pytest.approx(honest, abs=1e-5)
+
+
+def draw_anything(rng):
+    def draw():
+        size = 2.0 ** rng.uniform(0, 33)
+        return [rng.integers(-size, size, shape) for shape in ((1,), (3,), (1, 1), (SCALARS,))]
+
+    return draw
+
+
+def test_no_attack_on_noisy_sums_makes_a_longer_step():
+    pytest.importorskip("dp_accounting", reason="dp-accounting not installed")
+    privacy, taken = SECURE._replace(noise_multiplier=0.05), 0
+    draw = draw_anything(np.random.default_rng(1))
+    for _ in range(15):
+        options = {"scale": 0.5, "epsilon": 1e-9, "server_lr": 0.5}
+        entry, length = attacked(Attacker(draw), privacy, **options)
+        assert length <= 2.0 * 0.5 * (1 + 1e-5), entry
+        taken += length > 0
+    assert 0 < taken < 15
+
+
+def test_no_attack_makes_a_longer_step_than_an_honest_one():
+    """C·η_g, whatever is added: anything modulo 2³², and what keeps the bounds by a hair."""
+    rng = np.random.default_rng(0)
+    anything = draw_anything(rng)
+
+    def plausible():
+        """Weights down to nothing, with an update that is as long as rounding can excuse."""
+        weight = np.array([-steps(1.0) + rng.integers(-1, 4), *[0] * (SCALARS - 1)])
+        theirs = steps(0.25 * (0.25 - 0.5 + 0.1 + 0.5))
+        w, b = (rng.integers(-6, 6, shape) - theirs for shape in ((3,), (1, 1)))
+        return [np.int64(0), w, b, weight]
+
+    taken = 0
+    for draw in [anything] * 15 + [plausible] * 15:
+        entry, length = attacked(Attacker(draw), epsilon=1e-9, server_lr=0.5)
+        assert length <= 2.0 * 0.5 * (1 + 1e-5), entry
+        taken += length > 0
+    assert taken > 2, "some of them are applied"

@@ -1,7 +1,8 @@
 """A round's replies added up, as privately as the operator chose; the step, or why there is none.
 
 Sums come from the replies themselves or from secure aggregation; noise, where there is any, is
-added before anybody looks at them.
+added before anybody looks at them. Where there is noise, secure aggregation that failed is a round
+of zeros that is lost in noise, and nothing that is given away says more.
 """
 
 from typing import NamedTuple
@@ -10,11 +11,13 @@ import numpy as np
 
 from maxfl.core.aggregators import AggregationRule, krum_limit, mean
 from maxfl.flower.config import StrategyConfig
-from maxfl.flower.privacy import add_noise, is_lost_in_noise
+from maxfl.flower.privacy import Privacy, add_noise, is_lost_in_noise
 from maxfl.flower.replies.arrays import Arrays
 from maxfl.flower.replies.sort import SortedReplies
 from maxfl.flower.round_log import Event, Solver
 from maxfl.flower.secagg_server import SecAggResult
+from maxfl.flower.secure.bounds import most_drawn, shorten, wrong_sums
+from maxfl.flower.secure.generator import Randomness
 from maxfl.flower.sums import (
     Counts,
     RoundSums,
@@ -42,10 +45,11 @@ class Sampled(NamedTuple):
 
 
 class RoundTotal(NamedTuple):
-    """What a round adds up to; no sums if too few clients stayed for secure ones."""
+    """What a round adds up to; no sums if there are no secure ones, with the problem."""
 
     counts: Counts
     sums: RoundSums | None
+    problem: str = ""
 
 
 def add_up(
@@ -54,7 +58,7 @@ def add_up(
     sampled: Sampled,
     replies: SortedReplies,
     secure: SecAggResult | None,
-    rng: np.random.Generator,
+    rng: Randomness,
 ) -> RoundTotal:
     """Count and add up replies, or take secure aggregation's sums; noise comes from ``rng``."""
     if secure is None:
@@ -62,12 +66,52 @@ def add_up(
     else:
         total = _take_secure_sums(sampled, secure)
     privacy = config.privacy
-    if privacy is None or not privacy.private:
+    if privacy is None:
         return total
-    if total.sums is None:  # how many there were is not to be known
-        return RoundTotal(Counts(sampled.expected), None)
-    noisy = add_noise(privacy, total.sums, 0 if secure is None else secure.levels, rng)
-    return RoundTotal(estimate_counts(sampled.expected, noisy)._replace(failed=0), noisy)
+    if privacy.private:
+        total = _hide(privacy, model, sampled, total, secure, rng)
+    if secure is not None:
+        total = _check_secure_sums(privacy, sampled, total, secure)
+    if total.sums is None:
+        return total
+    return total._replace(sums=shorten(privacy, config.step_epsilon, total.sums))
+
+
+def _hide(
+    privacy: Privacy,
+    model: Arrays,
+    sampled: Sampled,
+    total: RoundTotal,
+    secure: SecAggResult | None,
+    rng: Randomness,
+) -> RoundTotal:
+    """Return noisy sums and the counts that they imply; zeros and no weight if there are no sums.
+
+    So that a round whose secure aggregation failed looks like another that is lost in noise.
+    """
+    sums = total.sums
+    if sums is None:
+        zeros: Arrays = {name: np.zeros(array.shape) for name, array in model.items()}
+        sums = _as_asked(sampled.solver, RoundSums(zeros, 0.0, 0.0, 0.0, 0.0, near=0.0))
+    noisy = add_noise(privacy, sums, 0 if secure is None else secure.levels, rng)
+    counts = estimate_counts(sampled.expected, noisy)._replace(failed=0)
+    return RoundTotal(counts, noisy if total.sums is not None else noisy._replace(weight=0.0))
+
+
+def _check_secure_sums(
+    privacy: Privacy, sampled: Sampled, total: RoundTotal, secure: SecAggResult
+) -> RoundTotal:
+    """Return the sums if honest clients can have them; else none, and all in them are rejected."""
+    if total.sums is None:
+        return total
+    clients = most_drawn(sampled.expected) if privacy.private else secure.clients
+    problem = wrong_sums(privacy, total.sums, clients, secure.levels)
+    if not problem:
+        return total
+    number = total.counts.sampled
+    rejected = number if privacy.private else secure.clients
+    counts = Counts(number, failed=number - rejected, rejected=rejected)
+    return RoundTotal(counts, None, problem)
 
 
 def _add_up_plainly(
@@ -87,7 +131,8 @@ def _take_secure_sums(sampled: Sampled, secure: SecAggResult) -> RoundTotal:
     """Return the sums that secure aggregation gave, and the counts that they imply."""
     sums, number = secure.sums, len(sampled.nodes)
     if sums is None:
-        return RoundTotal(Counts(number, failed=number), None)
+        counts = Counts(number, failed=number)
+        return RoundTotal(counts, None, "too few clients stayed for secure sums")
     return RoundTotal(estimate_counts(number, sums), _as_asked(sampled.solver, sums))
 
 
@@ -114,16 +159,16 @@ def why_no_step(
     config: StrategyConfig, total: RoundTotal, model: Arrays | None, replies: SortedReplies
 ) -> str:
     """Return why the model stays as it was, "" if it steps; ``model`` is the one after the step."""
-    counts, sums = total
-    if sums is None or model is None:
-        return "too few clients stayed for secure sums"
+    counts, sums = total.counts, total.sums
+    if sums is None:
+        return total.problem
     if config.privacy is not None and is_lost_in_noise(config.privacy, sums):
         return "the round's weight is lost in noise"
     if counts.participated < config.min_replies:
         return f"{counts.participated} good replies, fewer than {config.min_replies}"
     if sums.weight <= 0:
         return _why_no_weight(config, sum(reply.weight > 0 for reply in replies.accepted))
-    finite = all(np.isfinite(array).all() for array in model.values())
+    finite = model is not None and all(np.isfinite(array).all() for array in model.values())
     return "" if finite else "the step along the replies is not finite"
 
 

@@ -9,17 +9,26 @@ counts, normalisation, T_t and s_t included, is computed from the noisy sums. Ea
 itself with a fixed probability, and neither who was drawn nor how many is given away, so that
 Poisson subsampling amplifies it.
 
+Secure sums are modulo 2³², so noisy ones are taken modulo it too. Whatever others add, a client
+then changes no more than by its term: without that, they could bring the sums to where one step
+more is a jump from one end to the other, which no noise hides.
+
 Two federations are neighbours if they differ in one client, which adds zeros in one of them
 (zero-out, Kairouz et al., ICML 2021): that a client belongs to the federation is no secret, all
 that its data do to the results is.
 """
 
+import logging
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from maxfl.flower.replies.arrays import Arrays
+from maxfl.flower.secure.generator import Randomness
 from maxfl.flower.sums import SCALARS, RoundSums
 from maxfl.utils.errors import InputError, check_number
 
@@ -29,6 +38,13 @@ MAX_MEANINGFUL_EPSILON = 100.0
 """A larger ε guarantees nothing, and need not be known exactly."""
 LEVELS = 2**22
 """Steps between the smallest and the largest number that a client adds under secure aggregation."""
+MODULUS = 2**32
+"""Secure sums are whole numbers of such steps, modulo this."""
+GRID_BITS = 10
+"""Noisy sums are rounded to a grid of 2⁻¹⁰ of the noise's standard deviation, or up to half that.
+
+The last bits of a sum of floats tell what was added (Mironov, CCS 2012); so they are left out.
+"""
 
 
 class Privacy(NamedTuple):
@@ -82,28 +98,47 @@ def sensitivity(sums: RoundSums) -> float:
     return math.sqrt(4 if sums.near is None else 5)
 
 
-def add_noise(
-    privacy: Privacy, sums: RoundSums, levels: int, rng: np.random.Generator
-) -> RoundSums:
+def noise_unit(privacy: Privacy, sums: RoundSums, levels: int) -> float:
+    """Return the noise's standard deviation in the units above, 0 without noise.
+
+    ``levels`` are those of secure aggregation.
+    """
+    size = sum(array.size for array in sums.update.values())
+    return privacy.noise_multiplier * (sensitivity(sums) + rounding_error(privacy, size, levels))
+
+
+def add_noise(privacy: Privacy, sums: RoundSums, levels: int, rng: Randomness) -> RoundSums:
     """Return the sums that may be looked at; ``levels`` are those of secure aggregation."""
     if not privacy.private:
         return sums
-    size = sum(array.size for array in sums.update.values())
-    unit = privacy.noise_multiplier * (sensitivity(sums) + rounding_error(privacy, size, levels))
-    # In float64, whatever the model's type: rounding to it before would add to the sensitivity.
+    unit, period = noise_unit(privacy, sums, levels), MODULUS * rounding_step(privacy, levels)
+
+    def noisy(value: Any, scale: float, period: float) -> NDArray[np.float64]:
+        # In float64, whatever the model's type: rounding to it before would add to the sensitivity.
+        exact = np.asarray(value, np.float64)
+        total = exact + rng.normal(0.0, unit * scale, exact.shape)
+        if privacy.secure:
+            total = total - period * np.round(total / period)
+        return snap(total, unit * scale)
+
     update: Arrays = {
-        name: array.astype(np.float64) + rng.normal(0.0, unit * privacy.clip / 4, array.shape)
-        for name, array in sums.update.items()
+        name: noisy(array, privacy.clip / 4, period) for name, array in sums.update.items()
     }
     return RoundSums(
         update,
-        weight=sums.weight + rng.normal(0.0, unit / 4),
-        satisfied=sums.satisfied + rng.normal(0.0, unit),
-        declined=sums.declined + rng.normal(0.0, unit),
-        responded=sums.responded + rng.normal(0.0, unit),
-        near=None if sums.near is None else sums.near + rng.normal(0.0, unit),
+        weight=float(noisy(sums.weight, 1 / 4, period)),
+        satisfied=float(noisy(sums.satisfied, 1, 4 * period)),
+        declined=float(noisy(sums.declined, 1, 4 * period)),
+        responded=float(noisy(sums.responded, 1, 4 * period)),
+        near=None if sums.near is None else float(noisy(sums.near, 1, 4 * period)),
         gaps=None,  # they have no bound that noise could hide
     )
+
+
+def snap(noisy: NDArray[np.float64], noise_std: float) -> NDArray[np.float64]:
+    """Round to multiples of a power of two, which are the same whatever the noise was added to."""
+    grid = 2.0 ** (math.floor(math.log2(noise_std)) - GRID_BITS)
+    return grid * np.round(noisy / grid)
 
 
 def is_lost_in_noise(privacy: Privacy, sums: RoundSums) -> bool:
@@ -112,7 +147,7 @@ def is_lost_in_noise(privacy: Privacy, sums: RoundSums) -> bool:
     return privacy.private and sums.weight < MIN_SIGNAL * noise_std
 
 
-def poisson_sample(nodes: list[int], probability: float, rng: np.random.Generator) -> list[int]:
+def poisson_sample(nodes: list[int], probability: float, rng: Randomness) -> list[int]:
     """Draw each node by itself with the same probability."""
     return [node for node in nodes if rng.random() < probability]
 
@@ -131,7 +166,8 @@ def epsilon(privacy: Privacy, probability: float, rounds: int) -> float | None:
     def bound(accountant: Any) -> float:
         return float(accountant.compose(event, rounds).get_epsilon(privacy.delta))
 
-    rough = bound(accounting.rdp.RdpAccountant())
+    with _without_excluded_orders():
+        rough = bound(accounting.rdp.RdpAccountant())
     if rough >= MAX_MEANINGFUL_EPSILON:
         return rough
     # Privacy loss distributions are tighter, but take for ever where there is hardly any noise.
@@ -147,15 +183,39 @@ def guarantee(privacy: Privacy, probability: float, rounds: int) -> dict[str, An
     }
 
 
+def rounding_step(privacy: Privacy, levels: int) -> float:
+    """Return what rounding changes at most in a number that a client adds, where bits are ¼.
+
+    Secure aggregation rounds to whole numbers of it.
+    """
+    return 2 * privacy.span / levels if privacy.secure else 0.0
+
+
 def rounding_error(privacy: Privacy, size: int, levels: int) -> float:
     """Return how much longer rounding can make what a client adds, in units of the sensitivity.
 
-    Secure aggregation rounds to whole numbers; ``size`` counts the model's parameters.
+    ``size`` counts the model's parameters.
     """
-    if not privacy.secure:
-        return 0.0
-    step = 2 * 4 * privacy.span / levels
-    return step * math.sqrt(size / privacy.clip**2 + SCALARS)
+    return 4 * rounding_step(privacy, levels) * math.sqrt(size / privacy.clip**2 + SCALARS)
+
+
+@contextmanager
+def _without_excluded_orders() -> Iterator[None]:
+    """Keep dp-accounting from logging, once for each, Rényi orders that it can't compute.
+
+    Harmless: every order gives a bound by itself, and the least of them is taken. With fewer of
+    them ε can only come out larger; then the other accountant's is the smaller one anyway.
+    """
+
+    def matters(record: logging.LogRecord) -> bool:
+        return "Excluding this order" not in record.getMessage()
+
+    logger = logging.getLogger("absl")
+    logger.addFilter(matters)
+    try:
+        yield
+    finally:
+        logger.removeFilter(matters)
 
 
 def _accounting() -> Any:

@@ -4,11 +4,14 @@ Flower's SecAgg+ (Bell et al., CCS 2020) adds up vectors whose terms are masked.
 metrics, and so q_k, in the clear; here a client's term is the vector (q_k Δ_k, q_k, a_k/4, d_k/4,
 1/4, n_k/4, g_k/4G), and the reply has nothing beside it; the bits are "satisfied", "declined",
 "here" and "near its requirement", and g_k is the client's gap, up to G, where s_t is not known yet.
-A client that stays away sends zeros and d_k = 1: the server learns how many did, not who.
+A client that stays away sends zeros and d_k = 1: the server learns how many did, not who. Where
+there is noise, one whose app fails sends zeros: whether enough clients stay to the protocol's end,
+which no noise hides, is then a matter of machines and networks, not of anybody's data.
 """
 
 import json
 import math
+from logging import WARNING
 from typing import Any
 
 import numpy as np
@@ -25,6 +28,7 @@ from flwr.app import (
 from flwr.client.mod import secaggplus_mod
 from flwr.clientapp.typing import ClientAppCallable
 from flwr.common import Code, FitRes, Status, ndarrays_to_parameters, parameters_to_ndarrays
+from flwr.common.logger import log
 from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS
 from flwr.compat.common.recorddict_compat import fitres_to_recorddict, recorddict_to_fitins
 from numpy.typing import NDArray
@@ -34,6 +38,8 @@ from maxfl.flower.replies.sort import MAX_GAP, MAX_WEIGHT
 from maxfl.utils.errors import InputError
 
 NamedArrays = dict[str, NDArray[Any]]
+OF_THE_PROTOCOL = (keys.ARRAY_NAMES, keys.CLIP, keys.HIDES_FAILURES)
+"""Config that is for this mod alone."""
 
 
 def secure_mod(message: Message, context: Context, app: ClientAppCallable) -> Message:
@@ -57,23 +63,32 @@ def _reply_with_term(message: Message, context: Context, app: ClientAppCallable)
     request = recorddict_to_fitins(message.content, keep_input=True)
     names = json.loads(str(request.config[keys.ARRAY_NAMES]))
     model: NamedArrays = dict(zip(names, parameters_to_ndarrays(request.parameters), strict=True))
-    config = {k: v for k, v in request.config.items() if k not in (keys.ARRAY_NAMES, keys.CLIP)}
+    config = {k: v for k, v in request.config.items() if k not in OF_THE_PROTOCOL}
     message.content = RecordDict({
         "arrays": ArrayRecord({name: Array(array) for name, array in model.items()}),
         "config": ConfigRecord(config),  # type: ignore[arg-type]
     })  # fmt: skip
-    reply = app(message, context)
+    try:
+        term = _term(model, app(message, context), float(request.config[keys.CLIP]))
+    except Exception as error:  # whatever a client's app may raise
+        if not request.config.get(keys.HIDES_FAILURES):
+            raise
+        log(WARNING, "this client adds zeros, so that its failure stays hidden: %s", error)
+        term = [np.zeros(array.shape) for array in model.values()] + [0 * _scalars(0.0)]
+    result = FitRes(Status(Code.OK, ""), ndarrays_to_parameters(term), num_examples=1, metrics={})
+    return Message(fitres_to_recorddict(result, keep_input=False), reply_to=message)
+
+
+def _term(model: NamedArrays, reply: Message, clip: float) -> list[NDArray[np.float64]]:
+    """Return what a client adds to the sums, by the reply of its app."""
     if not reply.has_error():
         (arrays,) = reply.content.array_records.values()
         (metrics,) = reply.content.metric_records.values()
-        trained = {name: arrays[name].numpy() for name in names}
-        term = _participant_term(model, trained, metrics, float(request.config[keys.CLIP]))
-    elif reply.error.code == keys.DECLINED:
-        term = [np.zeros(array.shape) for array in model.values()] + [_scalars(0.0, declined=1)]
-    else:
-        raise InputError(f"the client's app failed: {reply.error.reason}")
-    result = FitRes(Status(Code.OK, ""), ndarrays_to_parameters(term), num_examples=1, metrics={})
-    return Message(fitres_to_recorddict(result, keep_input=False), reply_to=message)
+        trained = {name: arrays[name].numpy() for name in model}
+        return _participant_term(model, trained, metrics, clip)
+    if reply.error.code == keys.DECLINED:
+        return [np.zeros(array.shape) for array in model.values()] + [_scalars(0.0, declined=1)]
+    raise InputError(f"the client's app failed: {reply.error.reason}")
 
 
 def _participant_term(

@@ -2,9 +2,9 @@
 
 The protocol is Flower's, of its legacy API; ``SecAggGrid`` lets a strategy of today train through
 it. A round goes through three layers: ``_LegacyStrategy`` dresses the round's messages for the
-protocol and takes its average; ``_Workflow`` is the protocol; ``CheckedGrid`` carries its four
-stages and lets only good replies pass. Every client has the same weight in it, so that its average,
-times their number, is the plain sum.
+protocol and takes its sum; ``_Workflow`` is the protocol; ``CheckedGrid`` carries its four
+stages and lets only good replies pass. Every client has the same weight in it, whatever it claims,
+so that the plain sum comes out.
 """
 
 import json
@@ -26,7 +26,7 @@ from flwr.server.workflow.constant import Key as WorkflowKey
 from flwr.serverapp import Grid
 
 from maxfl.flower import keys
-from maxfl.flower.privacy import LEVELS, Privacy
+from maxfl.flower.privacy import LEVELS, MODULUS, Privacy
 from maxfl.flower.replies.arrays import Arrays, read_array
 from maxfl.flower.replies.sort import MAX_GAP
 from maxfl.flower.round_log import Event
@@ -51,11 +51,13 @@ class SecAggResult(NamedTuple):
         sums: None if too few clients stayed.
         levels: Steps that numbers were rounded to.
         dropouts: Clients that are not in the sums, and why.
+        clients: How many are in them.
     """
 
     sums: RoundSums | None
     levels: int
     dropouts: list[Event]
+    clients: int = 0
 
 
 class SecAggGrid:
@@ -87,9 +89,11 @@ def sum_securely(
 ) -> SecAggResult:
     """Send a round's messages through SecAgg+ and add up what comes back."""
     messages = list(messages)
-    # Numbers are whole and below 2³²; more clients leave fewer steps for each.
+    # Numbers are whole and below the modulus; more clients leave fewer steps for each.
     levels = LEVELS >> max(0, len(messages).bit_length() - 10)
     if len(messages) < 2:
+        log(WARNING, "secure aggregation takes two clients at least, and %d were sampled",
+            len(messages))  # fmt: skip
         return SecAggResult(None, levels, [])  # a sum of one is no secret
     strategy = _LegacyStrategy(messages, privacy)
     shapes = [(1,), *(array.shape for array in strategy.model.values()), (SCALARS,)]
@@ -100,24 +104,28 @@ def sum_securely(
         max_weight=1.0,
         clipping_range=privacy.span,
         quantization_range=levels,
+        modulus_range=MODULUS,
         timeout=timeout,
     )
     try:
         workflow(checked, strategy.context())  # type: ignore[arg-type]
     except Exception as error:  # of what clients sent; a round must not end the run
         log(WARNING, "secure aggregation failed: %s: %s", type(error).__name__, error)
-    return SecAggResult(strategy.sums(), levels, checked.dropouts)
+    sums = strategy.sums()
+    if sums is None:
+        log(WARNING, "secure aggregation gave no sums: too few clients stayed")
+    return SecAggResult(sums, levels, checked.dropouts, strategy.clients)
 
 
 class _LegacyStrategy:
     """A strategy of the legacy API, for one round."""
 
     def __init__(self, messages: list[Message], privacy: Privacy) -> None:
-        self._messages, self._clip = messages, privacy.clip
+        self._messages, self._privacy = messages, privacy
         (self._arrays,) = messages[0].content.array_records.values()
         self.model: Arrays = {name: array.numpy() for name, array in self._arrays.items()}
-        self._average: list[Any] | None = None
-        self._clients = 0
+        self._total: list[Any] | None = None
+        self.clients = 0
 
     def context(self) -> LegacyContext:
         """Return what the workflow is called with."""
@@ -133,7 +141,11 @@ class _LegacyStrategy:
     def configure_fit(self, *_: Any) -> list[tuple[Any, FitIns]]:
         """Return the round's messages in the legacy form."""
         parameters = ndarrays_to_parameters(list(self.model.values()))
-        extra = {keys.ARRAY_NAMES: json.dumps(list(self.model)), keys.CLIP: self._clip}
+        extra = {
+            keys.ARRAY_NAMES: json.dumps(list(self.model)),
+            keys.CLIP: self._privacy.clip,
+            keys.HIDES_FAILURES: self._privacy.private,
+        }
         requests = []
         for message in self._messages:
             (config,) = message.content.config_records.values()
@@ -143,22 +155,22 @@ class _LegacyStrategy:
         return requests
 
     def aggregate_fit(self, _: int, results: list[Any], *_rest: Any) -> tuple[None, dict[str, Any]]:
-        """Take the average of all terms; every result has been given the same one."""
-        self._clients = len(results)
+        """Take the sum of all terms; every result has been given the same one."""
+        self.clients = len(results)
         if results:
-            self._average = parameters_to_ndarrays(results[0][1].parameters)
+            self._total = parameters_to_ndarrays(results[0][1].parameters)
         return None, {}
 
     def sums(self) -> RoundSums | None:
         """Return the sums over the clients that stayed, None if the protocol failed."""
-        if self._average is None:
+        if self._total is None:
             return None
-        *arrays, scalars = (np.asarray(array) * self._clients for array in self._average)
+        *arrays, scalars = self._total
         weight, *quarters = scalars
         update = dict(zip(self.model, arrays, strict=True))
         satisfied, declined, responded, near, share = (4 * quarter for quarter in quarters)
         return RoundSums(
-            update, float(weight), satisfied, declined, responded, near, MAX_GAP * max(share, 0.0)
+            update, float(weight), satisfied, declined, responded, near, MAX_GAP * share
         )
 
 
@@ -175,6 +187,22 @@ class _Workflow(SecAggPlusWorkflow):
     def share_keys_stage(self, grid: Grid, context: LegacyContext, state: Any) -> bool:
         """Share secret keys; whoever is lost afterwards is taken out with their help."""
         return super().share_keys_stage(grid, context, state) and _forget_lost(state)
+
+    def unmask_stage(self, grid: Grid, context: LegacyContext, state: Any) -> bool:
+        """Take the masks off the sum, in which all clients weigh the same."""
+        state.quantization_range = _EqualWeights(state.quantization_range)
+        return super().unmask_stage(grid, context, state)
+
+
+class _EqualWeights(int):
+    """Levels for Flower, which divides them by the sum of the weights that clients claim.
+
+    All clients of ours claim 1. One that claimed another would scale everybody's terms, beyond
+    what noise hides; so nothing is divided, and the weighted average is the sum.
+    """
+
+    def __truediv__(self, _: int) -> float:
+        return 1.0
 
 
 def _forget_lost(state: Any) -> bool:

@@ -38,10 +38,11 @@ def solver_of_round(config: StrategyConfig, state: SolverState) -> Solver:
 
 def follow_gaps(config: StrategyConfig, state: SolverState, total: RoundTotal) -> SolverState:
     """Return what the server keeps after a round, by how many participated and were near."""
-    counts, sums = total
+    counts, sums = total.counts, total.sums
     if state is None or sums is None or sums.near is None:
         return state
-    near, gaps = estimate_near(sums.near, counts.participated), sums.gaps or 0.0
+    near = estimate_near(sums.near, counts.participated)
+    gaps = max(sums.gaps or 0.0, 0.0)  # rounding may bring them below
     return next_state(config.algorithm.hparams, state, near, gaps, counts.participated)
 
 

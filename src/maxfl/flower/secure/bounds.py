@@ -1,0 +1,96 @@
+"""What honest secure sums keep to, whoever is in them, and the longest step along any sums.
+
+Nobody sees what a client adds, but sums can be seen: of n clients that clip to C, with q ≤ ¼,
+
+    ‖Σ q Δ‖ ≤ C Σ q,   0 ≤ Σ q ≤ n/4,   0 ≤ satisfied, declined, near,   Σ gaps from 0 to G n,
+    satisfied + declined ≤ responded ≤ n,   near ≤ responded,
+
+up to what rounding adds, and noise. Sums that break one are of somebody who broke the rules.
+
+Noisy sums are checked, and shortened, as everybody may see them: what is computed from them alone
+costs no privacy, while a decision by the sums below the noise would give a bit of them away. Nor
+may n be the number of clients in them, which their drawing hides: ``most_drawn`` is from what is
+known.
+
+A step is η_g · Σ q Δ / (Σ q + ε). ``shorten`` keeps ‖Σ q Δ‖ ≤ C (Σ q + ε), so that the fraction is
+no longer than C, and the step no longer than C η_g, or than C in arrays that are state, which η_g
+leaves alone. Honest sums without noise have that anyway, but for rounding where all q are tiny.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from maxfl.flower.privacy import Privacy, noise_unit, rounding_step
+from maxfl.flower.replies.sort import MAX_GAP, MAX_WEIGHT
+from maxfl.flower.sums import RoundSums
+
+SURE = 6.0
+"""Standard deviations of noise that no honest sum exceeds; one in 10⁹ does."""
+
+
+class Slack(NamedTuple):
+    """How far honest sums may lie beyond their bounds, by rounding and noise."""
+
+    update: float
+    weight: float
+    number: float
+
+
+def slack_of(privacy: Privacy, sums: RoundSums, clients: float, levels: int) -> Slack:
+    """Return what rounding adds at most, once for every client, and noise as good as ever."""
+    root = math.sqrt(_size(sums))
+    rounding, unit = clients * rounding_step(privacy, levels), noise_unit(privacy, sums, levels)
+    return Slack(
+        # A normal vector in d dimensions is longer than √d + t with probability below exp(−t²/2).
+        update=rounding * root + unit * privacy.clip / 4 * (root + SURE),
+        weight=rounding + SURE * unit / 4,
+        number=4 * rounding + SURE * unit,
+    )
+
+
+def most_drawn(expected: int) -> float:
+    """Return more clients than are drawn one by one, where so many are on average.
+
+    By Chernoff's bound more are with a probability below 10⁻⁷.
+    """
+    return expected + SURE * math.sqrt(expected) + 2 * SURE
+
+
+def wrong_sums(privacy: Privacy, sums: RoundSums, clients: float, levels: int) -> str:
+    """Return which bound the sums of so many clients break, "" if none; NaN breaks all.
+
+    ``levels`` are those of secure aggregation.
+    """
+    slack = slack_of(privacy, sums, clients, levels)
+    counts, near, gaps = (sums.satisfied, sums.declined), sums.near or 0.0, sums.gaps or 0.0
+    longest = privacy.clip * sums.weight + slack.update + privacy.clip * slack.weight
+    kept = {
+        "0 ≤ Σ q ≤ n/4": -slack.weight <= sums.weight <= MAX_WEIGHT * clients + slack.weight,
+        "‖Σ q Δ‖ ≤ C Σ q": _norm(sums) <= longest,
+        "responded ≤ n": sums.responded <= clients + slack.number,
+        "0 ≤ satisfied + declined ≤ responded":
+            min(counts) >= -slack.number and sum(counts) <= sums.responded + 3 * slack.number,
+        "0 ≤ near ≤ responded": -slack.number <= near <= sums.responded + 2 * slack.number,
+        "0 ≤ Σ gaps ≤ G n": -slack.number <= gaps / MAX_GAP <= clients + slack.number,
+    }  # fmt: skip
+    broken = [bound for bound, is_kept in kept.items() if not is_kept]
+    return f"the secure sums break {broken[0]}, which honest clients keep" if broken else ""
+
+
+def shorten(privacy: Privacy, epsilon: float, sums: RoundSums) -> RoundSums:
+    """Return sums along which no step is longer than C η_g; ε is that below the fraction."""
+    longest, norm = privacy.clip * max(sums.weight + epsilon, 0.0), _norm(sums)
+    if norm <= longest:
+        return sums
+    return sums._replace(update={n: array * (longest / norm) for n, array in sums.update.items()})
+
+
+def _norm(sums: RoundSums) -> float:
+    squares = (float(np.square(u, dtype=np.float64).sum()) for u in sums.update.values())
+    return math.sqrt(sum(squares))
+
+
+def _size(sums: RoundSums) -> int:
+    return sum(array.size for array in sums.update.values())
