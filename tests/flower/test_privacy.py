@@ -324,3 +324,7 @@ def test_a_client_that_fails_by_its_data_adds_zeros_where_there_is_noise():
     assert not any(reply.has_error() for reply in nodes.seen)
     assert strategy.rounds[0].counts == Counts(6, 3, 3)
     np.testing.assert_allclose(START["w"] - model["w"], 0.25, atol=0.01)
+
+
+def test_a_strategy_draws_what_nobody_can_predict():
+    assert isinstance(MaxFL().rng, SecureGenerator)

@@ -10,7 +10,6 @@ from logging import INFO, WARNING
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 from flwr.app import (
     ArrayRecord,
     ConfigRecord,
@@ -64,6 +63,7 @@ from maxfl.flower.run_folder import (
     shift_rounds,
 )
 from maxfl.flower.secagg_server import SecAggGrid
+from maxfl.flower.secure.generator import Randomness, SecureGenerator
 from maxfl.flower.solver import follow_gaps, init_solver, server_rate, solver_of_round
 from maxfl.flower.sums import Counts
 from maxfl.utils.errors import InputError, check_number
@@ -77,8 +77,8 @@ class MaxFL(FedAvg):
     Attributes:
         rounds: What happened in each round.
         num_rounds: How many are planned, over which η_g shrinks; ``start`` sets it.
-        rng: Draws nodes and noise, where results are differentially private. Not from a seed:
-            whoever knew it could take the noise away.
+        rng: Draws nodes and noise, where results are differentially private. Cryptographic, without
+            a seed: whoever knew it could take the noise away.
 
     Args:
         temperature: T of the weight: a number (the paper's is 1), or "auto", by which it follows
@@ -177,7 +177,7 @@ class MaxFL(FedAvg):
         self._expected_sampled = 0
         self._evaluation_nodes: list[int] = []
         self._current: Round | None = None
-        self.rng = np.random.default_rng()
+        self.rng: Randomness = SecureGenerator()
         self.rounds: list[Round] = []
         self.num_rounds: int | None = None
 
