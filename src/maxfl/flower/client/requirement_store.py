@@ -23,7 +23,7 @@ from maxfl.flower import keys
 from maxfl.flower.client.digests import digest_of
 from maxfl.utils.errors import InputError, shorten
 from maxfl.utils.files import PRIVATE, locked, read_mapping, write_json
-from maxfl.utils.integrity import find_broken_seal, seal
+from maxfl.utils.integrity import SEAL, find_broken_seal, seal
 
 NAMED = 32
 """Digits of a digest in the name of a file."""
@@ -123,12 +123,11 @@ def _read(path: Path, digest: str) -> float | None:
         return None
     try:
         content = read_mapping(path)
-    except InputError as error:
-        log(WARNING, "%s", error)
-        return None
+    except InputError:
+        content = {}
     value = content.get("requirement")
     is_number = isinstance(value, int | float) and math.isfinite(value)
-    broken = find_broken_seal(path.parent, path.name, content)
+    broken = SEAL not in content or find_broken_seal(path.parent, path.name, content)
     if broken or content.get("of") != digest or not is_number:
         log(WARNING, "%s is damaged, or was not written by maxfl", path)
         return None
