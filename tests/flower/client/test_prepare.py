@@ -81,8 +81,10 @@ def test_the_command_prepares_a_node_of_the_ready_app(tmp_path, monkeypatch):
     config = {"partition-id": 1, "num-partitions": 4, keys.REQUIREMENTS_FOLDER: str(kept)}
     text = f'partition-id=1 num-partitions=4 {keys.REQUIREMENTS_FOLDER}="{kept}"'
     try:
+        command = ["maxfl", "flower", "prepare", str(app), "--node-config", text]
+        monkeypatch.setattr(sys, "argv", command)
         with pytest.raises(SystemExit) as ended:
-            main(["flower", "prepare", str(app), "--node-config", text])
+            main()
         assert not ended.value.code
         names = sorted(path.name.rpartition("-")[0] for path in kept.glob("maxfl-*.json"))
         assert names == [keys.REQUIREMENT, keys.TEST_REQUIREMENT]
@@ -90,7 +92,7 @@ def test_the_command_prepares_a_node_of_the_ready_app(tmp_path, monkeypatch):
         task = importlib.import_module("federation.task")
         monkeypatch.setattr(task, "train", None)
         prepare(app, Node(config))
-        with pytest.raises(InputError, match="requirement function .* raised TypeError"):
+        with pytest.raises(InputError, match=r"requirement function .* raised TypeError"):
             prepare(app, Node(config | {"partition-id": 2}))
     finally:
         for name in [name for name in sys.modules if name.split(".")[0] == "federation"]:
