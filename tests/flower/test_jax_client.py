@@ -117,6 +117,35 @@ def test_requirements_are_those_of_the_simulation(small):
             assert side == pytest.approx(float(all_clients[0, client]), abs=1e-6)
 
 
+def test_a_node_with_a_folder_keeps_its_requirements(small, tmp_path, monkeypatch):
+    """For its data and the settings of solo models: other rounds and rates of the server are none.
+
+    Two nodes of one federation share a folder, and each has its own.
+    """
+    model, requirement = maxfl.mlp(4, (5,), 3), maxfl.solo(steps=3, local_lr=0.1, batch_size=4)
+    computed = []
+    original = Local.thresholds
+    monkeypatch.setattr(
+        Local, "thresholds", lambda *args: computed.append(args[2]) or original(*args)
+    )
+
+    def run(requirement, **training):
+        chosen = maxfl.Training(cohort=2, batch_size=4, local_steps=3, **training)
+        nodes = nodes_of(client_app(Local(small, model, chosen, 3), requirement), 2)
+        for context in nodes.contexts.values():
+            context.node_config["maxfl-requirements"] = str(tmp_path)
+        start = {n: a.numpy() for n, a in initial_arrays(model, 3).items()}
+        return train(MaxFL(), nodes, start=start)[0][0]
+
+    first = run(requirement)
+    again = run(requirement, rounds=7, server_lr=0.5)
+    assert sorted(computed) == [0, 1]
+    for name, w in first.items():
+        np.testing.assert_array_equal(w, again[name])
+    run(requirement._replace(multiple=1.5))
+    assert sorted(computed) == [0, 0, 1, 1]
+
+
 def test_a_client_trains_on_nothing_that_it_judges_or_reports_by(small):
     """With poison in both other parts, it trains the same model."""
     model, training = maxfl.mlp(4, (5,), 3), maxfl.Training(cohort=2, batch_size=4, local_steps=3)

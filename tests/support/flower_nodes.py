@@ -40,10 +40,10 @@ class Nodes:
         return replies
 
 
-def make_app(loss, requirement, change=0.5, examples=1.0, mods=(), test=None, **forged):
+def make_app(loss, requirement, change=0.5, examples=1.0, mods=(), test=None, keep=None, **forged):
     """A client whose model is the incoming one minus ``change``; ``forged`` replace its metrics."""
     loss_fn = loss if callable(loss) else lambda *_: loss
-    app = ClientApp(mods=[*mods, appeal_mod(loss_fn, requirement, test=test)])
+    app = ClientApp(mods=[*mods, appeal_mod(loss_fn, requirement, test=test, keep=keep)])
 
     @app.train()
     def train(message, context):  # noqa: ARG001

@@ -71,6 +71,50 @@ def demo_command(
     console.print(f"Page: {report.folder / PAGE}", soft_wrap=True, highlight=False)
 
 
+@app.command("prepare")
+def prepare_command(
+    app_folder: Annotated[Path, typer.Argument(metavar="APP", help="Folder of the app.")],
+    node_config: Annotated[
+        str,
+        typer.Option(
+            help="That of the node, with maxfl-requirements, a folder: "
+            "'partition-id=3 maxfl-requirements=\"/srv/maxfl\"'."
+        ),
+    ],
+    run_config: Annotated[str, typer.Option(help="Settings of the app, as for `flwr run`.")] = "",
+    train_config: Annotated[
+        str, typer.Option(help="What the server sends with every model, such as 'lr=0.1'.")
+    ] = "",
+    model: Annotated[
+        Path | None,
+        typer.Option(help="The initial model, safetensors, if the requirement begins with it."),
+    ] = None,
+) -> None:
+    """Compute what a client requires before its node joins, and keep it in the node's folder.
+
+    Example: maxfl flower prepare my-federation --node-config 'partition-id=3 num-partitions=4
+    maxfl-requirements="/srv/maxfl"'
+    """
+    if find_spec("flwr") is None:
+        raise InputError("Flower is not installed: pip install 'maxfl[flower]'")
+    from maxfl.flower.client.prepare import Node, prepare
+
+    configs = [_parse_config(text) for text in (node_config, run_config, train_config)]
+    prepare(app_folder, Node(*configs), model)
+    console.print("Prepared: this client's requirement is kept for its node.", soft_wrap=True)
+
+
+def _parse_config(text: str) -> dict[str, Any]:
+    """Read settings as Flower's commands do: 'a=1 b="word"'."""
+    from click import ClickException
+    from flwr.common.config import parse_config_args
+
+    try:
+        return parse_config_args([text])
+    except (ClickException, ValueError, OSError) as error:
+        raise InputError(f"{text!r:.60} can't be read: {error}") from error
+
+
 def _run_app(
     app_folder: Path | None, nodes: int, rounds: int | None, out: Path, resume: bool
 ) -> None:

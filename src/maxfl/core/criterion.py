@@ -6,14 +6,16 @@ the loss itself, or the metric, negated where more of it is better. The gap of a
 its units, and so is MaxFL's temperature.
 """
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from maxfl.core import appeal
 from maxfl.core.appeal import namespace
-from maxfl.core.metrics import MetricInfo
 from maxfl.utils.errors import InputError, did_you_mean
+
+if TYPE_CHECKING:  # a Flower client has no JAX
+    from maxfl.core.metrics import MetricInfo
 
 ROUNDING = 1e-6
 """A metric this close to its requirement, as a share of it, meets it: 0.8 is 8 of 10 in float32."""
@@ -52,7 +54,7 @@ class Criterion(NamedTuple):
         return appeal.satisfied(self.cost(value), self.bound(requirement))
 
 
-def check_share(metric: MetricInfo, values: Any) -> None:
+def check_share(metric: "MetricInfo", values: Any) -> None:
     """Refuse a requirement of a share, such as accuracy, that is none: 80 for 0.8."""
     given = np.asarray(values, np.float64)
     wrong = given[(given > 1) | (given < 0)]
@@ -64,7 +66,7 @@ def check_share(metric: MetricInfo, values: Any) -> None:
         )
 
 
-def find_criterion(metric: str | None, infos: tuple[MetricInfo, ...]) -> Criterion:
+def find_criterion(metric: str | None, infos: "tuple[MetricInfo, ...]") -> Criterion:
     """Return what decides: the loss, or the metric of this name, if the model has it."""
     if metric is None:
         return Criterion()

@@ -1,17 +1,16 @@
 """Download a file: resumable, verified, and moved into place whole."""
 
-import fcntl
 import hashlib
 import http.client
 import os
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from maxfl.data.registry import Download
 from maxfl.utils.errors import InputError
+from maxfl.utils.files import locked
 
 CHUNK = 1 << 20
 TIMEOUT = 30
@@ -33,21 +32,12 @@ def fetch(download: Download, folder: Path, progress: Progress | None = None) ->
     """
     folder.mkdir(parents=True, exist_ok=True)
     partial, path = folder / f"{download.name}.partial", folder / download.name
-    with _locked(folder / f".{download.name}.lock"):
+    with locked(folder / f".{download.name}.lock"):
         if not path.exists():
             _append(download, partial, progress)
             _verify(download, partial)
             partial.replace(path)
     return path
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Wait until nobody else holds a file, then hold it; the system frees it when we end."""
-    with path.open("w") as file:
-        with suppress(OSError):  # some network file systems have no locks: better none than no file
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _append(download: Download, partial: Path, progress: Progress | None) -> None:

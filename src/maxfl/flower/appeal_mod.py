@@ -10,57 +10,25 @@ for reported figures alone.
 """
 
 import math
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any
 
 from flwr.app import ConfigRecord, Context, Error, Message, MessageType, MetricRecord, RecordDict
-from flwr.clientapp.typing import ClientAppCallable, Mod
+from flwr.clientapp.typing import ClientAppCallable
 
 from maxfl.core import appeal
 from maxfl.flower import keys
-from maxfl.utils.errors import InputError
+from maxfl.flower.client.handlers import HandlerJudge, Handlers, check_judge
+from maxfl.flower.client.measuring import Criterion, Loss, Measurement
+from maxfl.flower.client.requirement_store import RequirementStore
+from maxfl.utils.errors import InputError, shorten
 
-Loss = Callable[[Message, Context], float]
-"""``loss(message, context)``: F_k of the model in ``message.content``, on the client's data."""
 RENAMED = {"held_out": "test"}
 """Arguments of earlier versions, and what they are called now."""
 
 
-class _Criterion(NamedTuple):
-    """A loss and what it must stay below.
-
-    Attributes:
-        loss_key: Metric by which the loss is sent, where losses are collected.
-        requirement_key: Metric by which ρ_k is sent, and its name in the client's state.
-        loss_fn: Measures the loss.
-        requirement: ρ_k, or what computes it.
-    """
-
-    loss_key: str
-    requirement_key: str
-    loss_fn: Loss
-    requirement: float | Loss
-
-
-class _Measurement(NamedTuple):
-    """F_k(w) and ρ_k."""
-
-    loss: float
-    requirement: float
-
-    @property
-    def satisfied(self) -> bool:
-        return bool(appeal.satisfied(self.loss, self.requirement))
-
-
-def appeal_mod(
-    loss_fn: Loss,
-    requirement: float | Loss,
-    *,
-    test: tuple[Loss, float | Loss] | None = None,
-    **unknown: Any,
-) -> Mod:
-    """Return a mod that makes an app a client of MaxFL: ``ClientApp(mods=[appeal_mod(...)])``.
+class AppealMod:
+    """A mod that makes an app a client of MaxFL: ``ClientApp(mods=[appeal_mod(...)])``.
 
     Args:
         loss_fn: Mean loss of the incoming model over the client's judging data, which it does not
@@ -70,17 +38,31 @@ def appeal_mod(
         test: A loss and a requirement for test data, by which clients say whether they are
             satisfied when the model is evaluated; without it, judging data serve for that too.
             Weights and declining are by judging data in any case.
+        keep: Where requirements that are computed outlive the run, so that they are called once
+            for a client's data and settings.
         unknown: Nothing else is taken.
     """
-    _refuse_unknown(unknown)
-    _check_functions(loss_fn, requirement)
-    judging = _Criterion(keys.LOSS, keys.REQUIREMENT, loss_fn, requirement)
-    reported = None
-    if test is not None:
-        _check_functions(*_pair(test))
-        reported = _Criterion(keys.TEST_LOSS, keys.TEST_REQUIREMENT, *test)
 
-    def mod(message: Message, context: Context, app: ClientAppCallable) -> Message:
+    def __init__(
+        self,
+        loss_fn: Loss,
+        requirement: float | Loss,
+        *,
+        test: tuple[Loss, float | Loss] | None = None,
+        keep: RequirementStore | None = None,
+        **unknown: Any,
+    ) -> None:
+        _refuse_unknown(unknown)
+        _check_functions(loss_fn, requirement)
+        _check_store(keep)
+        self.judging = Criterion(keys.LOSS, keys.REQUIREMENT, loss_fn, requirement, keep)
+        self.test = None
+        if test is not None:
+            _check_functions(*_pair(test))
+            self.test = Criterion(keys.TEST_LOSS, keys.TEST_REQUIREMENT, *test, keep)
+
+    def __call__(self, message: Message, context: Context, app: ClientAppCallable) -> Message:
+        """Answer a message, with the app's help."""
         kind = message.metadata.message_type
         if kind not in (MessageType.TRAIN, MessageType.EVALUATE):
             return app(message, context)
@@ -89,19 +71,69 @@ def appeal_mod(
                 "the server asks for secure aggregation, for which this client has no mod: "
                 "ClientApp(mods=[secure_mod, appeal_mod(...)])"
             )
+        if _config(message).get(keys.PREPARE, False):
+            return self._prepare(message, context)
         if kind == MessageType.TRAIN:
-            return _train(judging, message, context, app)
-        return _evaluate(judging, reported, message, context, app)
+            return _train(self.judging, message, context, app)
+        return _evaluate(self.judging, self.test, message, context, app)
 
-    return mod
+    @staticmethod
+    def from_evaluate(
+        key: str = "loss",
+        *,
+        handlers: Handlers,
+        higher_is_better: bool = False,
+        solo_rounds: int = 10,
+        requirement: float | None = None,
+        keep: RequirementStore | None = None,
+    ) -> "AppealMod":
+        """Return a mod that judges by the app's own handlers.
+
+        ``appeal_mod.from_evaluate("loss", handlers=lambda: (train, evaluate))``.
+
+        Args:
+            key: Metric of the evaluate handler's reply that decides. The handler should measure it
+                on data that the train handler does not train on.
+            handlers: Returns the app's handlers, which are defined after the mod.
+            higher_is_better: Whether more of the metric is better, as of accuracy. Then the model
+                must be at least as good as required; a loss it must beat.
+            solo_rounds: How often the train handler trains the solo model, which begins with the
+                model of the client's first message and whose metric is required.
+            requirement: What is required of the metric in place of that.
+            keep: Where the requirement outlives the run.
+        """
+        judge = HandlerJudge(key, handlers, higher_is_better, solo_rounds, requirement)
+        check_judge(judge)
+        _check_store(keep)
+        store = keep and keep.with_settings(*judge.settings)
+        return AppealMod(judge.cost, judge.bound(), keep=store)
+
+    def _prepare(self, message: Message, context: Context) -> Message:
+        """Compute and keep what the client requires, and say nothing of it."""
+        computed = [c for c in (self.judging, self.test) if c and callable(c.requirement)]
+        if not computed:
+            raise InputError("this client's requirement is a number: there is nothing to prepare")
+        keep = self.judging.keep
+        if keep is None or keep.folder_on(context) is None:
+            raise InputError(
+                f"what this client requires would not be kept: appeal_mod needs "
+                f"keep=RequirementStore(...), and the node's config "
+                f'{keys.REQUIREMENTS_FOLDER}="/an/absolute/path"'
+            )
+        for criterion in computed:
+            criterion.required(message, context)
+        return Message(RecordDict(), reply_to=message)
+
+
+appeal_mod = AppealMod
 
 
 def _train(
-    criterion: _Criterion, message: Message, context: Context, app: ClientAppCallable
+    criterion: Criterion, message: Message, context: Context, app: ClientAppCallable
 ) -> Message:
     """Let the app train and add the weight to its reply, or decline for it."""
     config = _config(message)
-    measured = _measure(criterion, message, context)
+    measured = criterion.measure(message, context)
     if config.get(keys.MAY_DECLINE, False) and not measured.satisfied:
         reason = "by its judging data, the model does not meet its requirement"
         return Message(Error(keys.DECLINED, reason), reply_to=message)
@@ -119,7 +151,7 @@ def _train(
     return reply
 
 
-def _solver_metrics(measured: _Measurement, scale: Any, quantile: Any) -> dict[str, float]:
+def _solver_metrics(measured: Measurement, scale: Any, quantile: Any) -> dict[str, float]:
     """Return what the temperature follows: ``appeal.nearness``, whether the gap is below s_t.
 
     The gap itself goes out only where the server knows no s_t yet, and begins at the mean gap.
@@ -132,19 +164,19 @@ def _solver_metrics(measured: _Measurement, scale: Any, quantile: Any) -> dict[s
 
 
 def _evaluate(
-    judging: _Criterion,
-    test: _Criterion | None,
+    judging: Criterion,
+    test: Criterion | None,
     message: Message,
     context: Context,
     app: ClientAppCallable,
 ) -> Message:
     """Let the app evaluate, and add to its reply whether the client is satisfied."""
     criterion = judging if test is None else test
-    measured = _measure(criterion, message, context)
+    measured = criterion.measure(message, context)
     losses: dict[str, float] = {}
     if _config(message).get(keys.COLLECT_LOSSES, False):
         if criterion is test:
-            losses = _losses(judging, _measure(judging, message, context))
+            losses = _losses(judging, judging.measure(message, context))
         losses |= _losses(criterion, measured) | _client_id(context)
     reply = app(message, context)
     if reply.has_error():
@@ -185,44 +217,18 @@ def _check_functions(loss_fn: Loss, requirement: float | Loss) -> None:
         )
 
 
+def _check_store(keep: Any) -> None:
+    if keep is not None and not isinstance(keep, RequirementStore):
+        raise InputError(
+            f"appeal_mod(..., keep={shorten(keep)}): expected RequirementStore(data_of)"
+        )
+
+
 def _config(message: Message) -> ConfigRecord:
     return next(iter(message.content.config_records.values()), ConfigRecord())
 
 
-def _measure(criterion: _Criterion, message: Message, context: Context) -> _Measurement:
-    requirement = _requirement(criterion, message, context)
-    return _Measurement(_call("loss", criterion.loss_fn, message, context), requirement)
-
-
-def _requirement(criterion: _Criterion, message: Message, context: Context) -> float:
-    """Return ρ_k, from the client's state after the first time."""
-    state = context.state.get(keys.STATE)
-    if isinstance(state, MetricRecord) and criterion.requirement_key in state:
-        return float(state[criterion.requirement_key])  # type: ignore[arg-type]
-    given = criterion.requirement
-    value = _call("requirement", given, message, context) if callable(given) else float(given)
-    if not math.isfinite(value):
-        raise InputError(
-            f"the requirement of this client came out as {value}: expected a finite loss"
-        )
-    if not isinstance(state, MetricRecord):
-        state = context.state[keys.STATE] = MetricRecord()
-    state[criterion.requirement_key] = value
-    return value
-
-
-def _call(name: str, function: Loss, message: Message, context: Context) -> float:
-    """Call a function of the user's; if it fails, its client's log says so first."""
-    try:
-        return float(function(message, context))
-    except Exception as error:
-        raise InputError(
-            f"the {name} function that this client gave to appeal_mod raised "
-            f"{type(error).__name__}: {error}. Fix it in the client's app"
-        ) from error
-
-
-def _losses(criterion: _Criterion, measured: _Measurement) -> dict[str, float]:
+def _losses(criterion: Criterion, measured: Measurement) -> dict[str, float]:
     """Return loss and requirement as metrics, for an operator who collects them."""
     return {criterion.loss_key: measured.loss, criterion.requirement_key: measured.requirement}
 

@@ -30,7 +30,10 @@ from maxfl.engine.layout import choose_eval_batch
 from maxfl.engine.minibatches import Minibatches, Task, batch_gradient
 from maxfl.engine.solo import best_solo
 from maxfl.flower import keys
-from maxfl.flower.appeal_mod import Loss, appeal_mod
+from maxfl.flower.appeal_mod import appeal_mod
+from maxfl.flower.client.measuring import Loss
+from maxfl.flower.client.requirement_store import RequirementStore
+from maxfl.flower.client.solo_description import describe_solo
 from maxfl.utils.errors import InputError
 from maxfl.utils.files import from_named, to_named
 
@@ -174,7 +177,8 @@ def client_app(local: Local, requirement: Requirement | None = None) -> ClientAp
         local: The federation, what its clients train and how.
         requirement: What they demand of the model, and by what data they judge it, as for
             ``maxfl.simulate``; by default ``maxfl.solo()``. Where a metric decides, it stands in
-            the place of the loss in what a client reports, negated if more of it is better.
+            the place of the loss in what a client reports, negated if more of it is better. A
+            node whose config names a folder, ``maxfl-requirements``, keeps it from run to run.
     """
     requirement = solo() if requirement is None else requirement
     _refuse(local, requirement)
@@ -208,7 +212,13 @@ def client_app(local: Local, requirement: Requirement | None = None) -> ClientAp
 
         return cost, bound
 
-    app = ClientApp(mods=[appeal_mod(*measure(on_test=False), test=measure(on_test=True))])
+    keep = RequirementStore(lambda _: describe_solo(
+        local.federation, local.model, local.training, local.seed, local.local_optimizer,
+        requirement,
+    ))  # fmt: skip
+    app = ClientApp(
+        mods=[appeal_mod(*measure(on_test=False), test=measure(on_test=True), keep=keep)]
+    )
 
     @app.train()
     def train(message: Message, context: Context) -> Message:

@@ -50,6 +50,9 @@ def secure_mod(message: Message, context: Context, app: ClientAppCallable) -> Me
     kind = message.metadata.message_type
     if kind == MessageType.TRAIN and RECORD_KEY_CONFIGS in message.content.config_records:
         return secaggplus_mod(message, context, lambda m, c: _reply_with_term(m, c, app))
+    if any(keys.PREPARE in config for config in message.content.config_records.values()):
+        app(message, context)  # whatever it replies stays here
+        return Message(RecordDict(), reply_to=message)
     if kind in (MessageType.TRAIN, MessageType.EVALUATE):
         raise InputError(
             "this client answers by secure aggregation alone: the server's strategy needs "

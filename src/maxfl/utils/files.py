@@ -1,10 +1,12 @@
 """Files that are either whole or absent, and pytrees as named tensors in an open format."""
 
 import errno
+import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +17,19 @@ from safetensors.numpy import save as dump_tensors
 
 from maxfl.utils.errors import InputError
 
+PRIVATE, SHARED = 0o600, 0o666
+"""Permissions of files that only their owner may read, and of others, less the user's umask."""
 
-def write_whole(path: Path, content: bytes) -> None:
+
+def write_whole(path: Path, content: bytes, permissions: int = SHARED) -> None:
     """Write a file so that, killed at any moment, the old or the new content stands.
 
     A link in its place is replaced; what it points to is not touched.
     """
     partial = partial_path(path)
     partial.unlink(missing_ok=True)
-    with partial.open("xb") as file:
+    made = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, permissions)
+    with os.fdopen(made, "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
@@ -40,10 +46,38 @@ def partial_path(path: Path) -> Path:
     return path.with_name(f".{path.name}.partial")
 
 
-def open_unlinked(path: Path, flags: int) -> int:
+@contextmanager
+def locked(
+    path: Path, permissions: int = SHARED, on_wait: Callable[[], None] = lambda: None
+) -> Iterator[None]:
+    """Wait until nobody else holds a file, then hold it; the system frees it when we end.
+
+    Args:
+        path: The file, made if it is not there; its content does not matter.
+        permissions: Of a file that is made.
+        on_wait: Called if another process holds it.
+    """
+    descriptor = open_unlinked(path, os.O_RDWR, permissions)
+    try:
+        with suppress(OSError):  # some network file systems have no locks: better none than no file
+            _lock(descriptor, on_wait)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, on_wait: Callable[[], None]) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        on_wait()
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+
+def open_unlinked(path: Path, flags: int, permissions: int = SHARED) -> int:
     """Open a file to be written in place, made if it is not there; a link is refused."""
     try:
-        return os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        return os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW, permissions)
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
@@ -53,9 +87,10 @@ def open_unlinked(path: Path, flags: int) -> int:
         ) from None
 
 
-def write_json(path: Path, content: Any) -> None:
+def write_json(path: Path, content: Any, permissions: int = SHARED) -> None:
     """Write a JSON file whole."""
-    write_whole(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
+    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    write_whole(path, text.encode(), permissions)
 
 
 def read_json(path: Path) -> Any:

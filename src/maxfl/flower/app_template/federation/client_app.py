@@ -4,7 +4,7 @@ from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordD
 from flwr.clientapp import ClientApp
 
 from federation import task
-from maxfl.flower import appeal_mod
+from maxfl.flower import RequirementStore, appeal_mod
 
 
 def data_of(context: Context) -> task.Split:
@@ -22,13 +22,13 @@ def trained(model: task.Model, context: Context, steps: int) -> task.Model:
     return task.train(model, data_of(context)["train"], steps)
 
 
-def measure(part: str) -> tuple:
-    """Return the loss of a model that comes in, and that of a solo model, which it must beat."""
+def measure(part: str) -> tuple:  # the loss of a model that comes in, and what it must beat
     return (lambda message, node: task.loss(model_of(message), data_of(node)[part]),
             lambda _, node: task.loss(trained(task.init(), node, 10), data_of(node)[part]))
 
 
-app = ClientApp(mods=[appeal_mod(*measure("judging"), test=measure("test"))])
+keep = RequirementStore(lambda node: (data_of(node), task.init(), "10 steps"))
+app = ClientApp(mods=[appeal_mod(*measure("judging"), test=measure("test"), keep=keep)])
 
 
 @app.train()
