@@ -31,6 +31,7 @@ from flwr.serverapp.strategy import Result
 
 from maxfl.core.metrics import ACCURACY, MetricInfo
 from maxfl.engine.history import History
+from maxfl.flower.monitoring.audit import WEIGHTS, weights_table
 from maxfl.flower.monitoring.checkpoints import (
     BEGUN,
     CHECKPOINT,
@@ -83,6 +84,8 @@ class RunInfo(NamedTuple):
         metric: The one that is collected.
         keep: Models of so many last rounds stay.
         trackers: What is told every metric too.
+        audit: Whether to write who weighed how much.
+        by_examples: Whether the step weighs clients by their samples.
     """
 
     rounds: int
@@ -91,6 +94,8 @@ class RunInfo(NamedTuple):
     metric: MetricInfo = ACCURACY
     keep: int = 0
     trackers: Sequence[OpenTracker] = ()
+    audit: bool = False
+    by_examples: bool = False
 
 
 @contextmanager
@@ -201,6 +206,9 @@ class FederationFolder:
         by_client = build_history(rounds, temperature, info.may_decline, info.metric)
         contents = {} if by_client is None else _client_tables(*by_client)
         contents[METRICS] = to_parquet(metrics_table(rounds, info.metric))
+        if info.audit:
+            table = weights_table(rounds, by_examples=info.by_examples)
+            contents[WEIGHTS] = to_parquet(table)
         contents[MODEL] = self._to_tensors(state)
         contents[ROUNDS] = _to_bytes([json.dumps(to_plain(entry)) for entry in rounds])
         summary = {

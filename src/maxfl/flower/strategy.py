@@ -263,7 +263,10 @@ class MaxFL(FedAvg):
         if self._resume:
             self._config = as_begun(self._config, path)
         config, (keep, trackers, *_) = self._config, self._monitored
-        info = RunInfo(rounds, self._title, config.may_decline, config.metric, keep, trackers)
+        info = RunInfo(
+            rounds, self._title, config.may_decline, config.metric, keep, trackers,
+            audit=self._audits, by_examples=config.observe_only,
+        )  # fmt: skip
         settings = describe(config, rounds, self.fraction_train, self.weighted_by_key)
         with open_federation_folder(path, settings, info, resume=self._resume) as folder:
             if folder.final_model is not None:
@@ -371,10 +374,12 @@ class MaxFL(FedAvg):
         self, number: int, counts: Counts, events: list[Event], replies: SortedReplies
     ) -> None:
         """Note what happened in a round's training."""
-        participants = [
-            Participant(reply.node, reply.weight, reply.examples) for reply in replies.accepted
-        ]
         collects = self._config.collect_losses
+        counts_examples = collects or self._config.observe_only
+        participants = [
+            Participant(r.node, r.weight, r.examples if counts_examples else 0.0, r.satisfied)
+            for r in replies.accepted
+        ]
         self._current = Round(
             number,
             solver_of_round(self._config, self._solver),
@@ -383,7 +388,7 @@ class MaxFL(FedAvg):
             # Who was drawn is what hides everybody; the log is for the operator alone.
             events=[] if self._config.private else events,
             sampled=self._sampled if collects else [],
-            participants=participants if collects else [],
+            participants=participants if collects or self._audits else [],
             client_evaluations=[],
         )
 
