@@ -14,6 +14,7 @@ from maxfl.cli.options import check_folder
 from maxfl.cli.terminal import console, explain_interrupt
 from maxfl.report.write import PAGE, write_report
 from maxfl.runs.progress import PROGRESS
+from maxfl.runs.watch import read_status
 from maxfl.utils.errors import InputError
 from maxfl.utils.paths import EXPERIMENT, ROUND_LOG, SUMMARY
 
@@ -70,6 +71,8 @@ def demo_command(
     for line in [*report.verdicts, *report.missing]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.print(f"Page: {report.folder / PAGE}", soft_wrap=True, highlight=False)
+    for text in read_status(results).warnings:
+        console.print(f"WARNING: {text}", markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command("rollback")

@@ -44,6 +44,7 @@ from maxfl.flower.monitoring.checkpoints import (
     to_tensors,
 )
 from maxfl.flower.monitoring.extension import extend, with_rounds_begun
+from maxfl.flower.monitoring.stall import stall_of
 from maxfl.flower.monitoring.tracking import points_of
 from maxfl.flower.replies import Arrays
 from maxfl.flower.results import (
@@ -174,6 +175,7 @@ class FederationFolder:
         write_whole(self._path / ROUND_LOG, _to_bytes(log))
         for entry in rounds:
             self._note_metrics(entry)
+        self._note_stall(rounds)
         self.progress.report("resumed", checkpoint.rounds, self._info.rounds)
         return TrainingState(checkpoint.model, rounds, checkpoint.solver)
 
@@ -194,6 +196,7 @@ class FederationFolder:
             remove_models(self._path, before=done - keep)
         _append(self._path / ROUND_LOG, format_round(entry, self._info.metric))
         self._note_metrics(entry)
+        self._note_stall(state.rounds)
         self.trackers.note(points_of(entry, self._info.metric))
         self.progress.report("rounds", done, self._info.rounds)
 
@@ -220,6 +223,12 @@ class FederationFolder:
             "configurations": [summary_entry(rounds, info.title, info.metric) | extra],
         }
         self._folder.write_results(contents, summary)
+
+    def _note_stall(self, rounds: Sequence[Round]) -> None:
+        """Let whoever watches know that nobody participates any more, or again that some do."""
+        stall = stall_of(rounds)
+        warnings = [] if stall is None else [stall.text]
+        self.progress.state = self.progress.state._replace(warnings=warnings)
 
     def _note_metrics(self, entry: Round) -> None:
         """Note the metrics of a round in the progress file, NaN for what is not known."""

@@ -100,7 +100,9 @@ class MaxFL(FedAvg):
         server_schedule: η_g over the rounds, one of ``maxfl.schedules``; by default
             ``exponential(end=0.18)`` with "auto", and constant otherwise.
         decline_after: Rounds after which clients that are not satisfied may stay away; None: never.
-        min_participants: If fewer clients participated, nobody may decline in the next round.
+        min_participants: If fewer clients participated, nobody may decline in the next round; by
+            default 2, or all if fewer are sampled. With 0, a federation that all leave stands
+            still for good.
         min_replies: With fewer good replies, the model stays as it was.
         max_update_norm: Longer updates are rejected.
         aggregator: Clipping and robust aggregation, one of ``maxfl.aggregators``.
@@ -135,7 +137,7 @@ class MaxFL(FedAvg):
         server_lr: float = 1.0,
         server_schedule: Schedule | None = None,
         decline_after: int | None = None,
-        min_participants: int = 0,
+        min_participants: int | None = None,
         min_replies: int = 1,
         max_update_norm: float = 1e6,
         aggregator: Aggregator | None = None,
@@ -332,10 +334,10 @@ class MaxFL(FedAvg):
         if config.decline_after is None or number <= config.decline_after or config.observe_only:
             return False
         before = self.counts.get(number - 1)
-        if before is not None and before.participated < config.min_participants:
+        least = 0 if before is None else config.least_participants(before.sampled)
+        if before is not None and before.participated < least:
             log(WARNING, "only %d clients participated, fewer than min_participants = %d: nobody "
-                "may decline in round %d", before.participated, config.min_participants,
-                number)  # fmt: skip
+                "may decline in round %d", before.participated, least, number)  # fmt: skip
             return False
         return True
 

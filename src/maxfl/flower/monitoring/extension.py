@@ -27,6 +27,9 @@ def as_begun(config: StrategyConfig, folder: Path) -> StrategyConfig:
     if schedule.hparams.rounds is None and horizon is not None:
         hparams = schedule.hparams._replace(rounds=int(horizon))
         config = config._replace(server_schedule=schedule._replace(hparams=hparams))
+    if config.min_participants is None:  # its default was 0 once
+        least = begun.get("participation", {}).get("min_participants")
+        config = config._replace(min_participants=least)
     return config
 
 
