@@ -29,10 +29,12 @@ def nobody(size=3):
 def said(monkeypatch):
     """All that is said at the level of a warning."""
     words = []
+
+    def log(level, text, *given):
+        words.append((level, text % given if given else text))
+
     for module in (monitor_module, strategy_module):
-        monkeypatch.setattr(
-            module, "log", lambda level, text, *given: words.append((level, text % given if given else text))
-        )
+        monkeypatch.setattr(module, "log", log)
     return words
 
 
