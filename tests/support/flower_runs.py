@@ -1,9 +1,13 @@
 """A federation of three clients in this process, run in a folder and stopped there."""
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
+from safetensors.numpy import load_file
 
-from maxfl.flower import MaxFL
+from maxfl.flower import MaxFL, run_folder
+from maxfl.flower.monitoring import checkpoints, rollback
+from maxfl.utils import files
 from support.flower_nodes import START, Nodes, arrays, make_app
 
 
@@ -45,3 +49,34 @@ def stopped(nodes, folder, call, **options):
 def run(folder, nodes, rounds=4, **options):
     """The strategy's result, in a folder."""
     return MaxFL(folder=folder, **options).start(nodes, arrays(START), num_rounds=rounds)
+
+
+def same_results(folder, other):
+    """Compare the final models bit by bit, and all tables."""
+    models = [load_file(path / "model.safetensors") for path in (folder, other)]
+    assert models[0].keys() == models[1].keys()
+    for name, array in models[0].items():
+        np.testing.assert_array_equal(array, models[1][name])
+    tables = sorted(path.name for path in folder.glob("*.parquet"))
+    assert tables == sorted(path.name for path in other.glob("*.parquet"))
+    for name in tables:
+        one, two = (pq.read_table(path / name).to_pylist() for path in (folder, other))
+        assert str(one) == str(two)  # NaN and all
+
+
+def killed_at_write(monkeypatch, call, work):
+    """Do some work, killed at its write number ``call`` of a whole file; tell which were begun."""
+    writes, write = [], files.write_whole
+
+    def killing(path, content):
+        writes.append(path.name)
+        if len(writes) == call:
+            raise KeyboardInterrupt
+        write(path, content)
+
+    with monkeypatch.context() as patch:
+        for module in (files, checkpoints, run_folder, rollback):
+            patch.setattr(module, "write_whole", killing)
+        with pytest.raises(KeyboardInterrupt):
+            work()
+    return writes

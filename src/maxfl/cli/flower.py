@@ -1,4 +1,4 @@
-"""``maxfl flower``: a ready app, and a federation of real processes on this machine."""
+"""``maxfl flower``: a ready app, a federation of real processes on this machine, and rollback."""
 
 import shutil
 import time
@@ -14,10 +14,13 @@ from maxfl.cli.options import check_folder
 from maxfl.cli.terminal import console, explain_interrupt
 from maxfl.report.write import PAGE, write_report
 from maxfl.runs.progress import PROGRESS
+from maxfl.runs.watch import read_status
 from maxfl.utils.errors import InputError
 from maxfl.utils.paths import EXPERIMENT, ROUND_LOG, SUMMARY
 
-app = typer.Typer(help="Real federations on Flower: a ready app, and a demo.")
+app = typer.Typer(
+    help="Real federations on Flower: a ready app, a demo, and going back a few rounds."
+)
 
 STATUS_SECONDS = 10.0
 """Between two questions to the SuperLink whether a run still goes on."""
@@ -56,8 +59,7 @@ def demo_command(
 
     Example: maxfl flower demo --nodes 4
     """
-    if find_spec("flwr") is None:
-        raise InputError("Flower is not installed: pip install 'maxfl[flower]'")
+    _need_flower()
     check_folder(out)
     results = (out / "federation").resolve()
     if resume and _is_done(results):
@@ -69,6 +71,35 @@ def demo_command(
     for line in [*report.verdicts, *report.missing]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.print(f"Page: {report.folder / PAGE}", soft_wrap=True, highlight=False)
+    for text in read_status(results).warnings:
+        console.print(f"WARNING: {text}", markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command("rollback")
+def rollback_command(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="MaxFL's folder.")],
+    to: Annotated[int, typer.Option(min=1, help="The round to go back to.")],
+) -> None:
+    """Go back to after an earlier round, whose model is kept: MaxFL(keep=5) keeps the last five.
+
+    Model, solver and rounds are then those after that round; resume=True goes on from there.
+
+    Example: maxfl flower rollback runs/federation --to 7
+    """
+    _need_flower()
+    from maxfl.flower.monitoring.rollback import roll_back
+
+    done = roll_back(folder, to)
+    console.print(
+        f"{folder}: back from round {done} to round {to}. Go on with MaxFL(resume=True)",
+        soft_wrap=True,
+        highlight=False,
+    )
+
+
+def _need_flower() -> None:
+    if find_spec("flwr") is None:
+        raise InputError("Flower is not installed: pip install 'maxfl[flower]'")
 
 
 @app.command("prepare")

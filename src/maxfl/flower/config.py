@@ -30,6 +30,8 @@ OUR_STATE = ("state.*",)
 
 AUTO: Literal["auto"] = "auto"
 """In place of a temperature: one that follows the clients' gaps."""
+LEAST_PARTICIPANTS = 2
+"""Where no min_participants is chosen; or all, where fewer are sampled."""
 SHRINKING = exponential(end=0.18)
 """η_g over the rounds, where the temperature follows the gaps and no schedule is chosen."""
 
@@ -43,7 +45,7 @@ class StrategyConfig(NamedTuple):
     server_lr: float
     server_schedule: Schedule | None
     decline_after: int | None
-    min_participants: int
+    min_participants: int | None
     min_replies: int
     max_update_norm: float | None
     aggregator: Aggregator
@@ -100,6 +102,16 @@ class StrategyConfig(NamedTuple):
         """Whether clients may stay away at all."""
         return self.decline_after is not None and not self.observe_only
 
+    def least_participants(self, sampled: int) -> int:
+        """Return with how many participants, of so many sampled clients, others may stay away.
+
+        By default two: with none the model stays as it was, so nobody would ever come back, and
+        with one it becomes that client's alone.
+        """
+        if self.min_participants is None:
+            return min(LEAST_PARTICIPANTS, sampled)
+        return self.min_participants
+
     @property
     def private(self) -> bool:
         """Whether results are differentially private."""
@@ -150,7 +162,8 @@ def validate(config: StrategyConfig, fraction_evaluate: float) -> None:
             f"server_lr = {config.server_lr!r:.60}: expected one number; on Flower there is one "
             f"configuration"
         )
-    check_number("min_participants", config.min_participants, least=0, whole=True)
+    if config.min_participants is not None:
+        check_number("min_participants", config.min_participants, least=0, whole=True)
     check_number("min_replies", config.min_replies, least=1, whole=True)
     if config.max_update_norm is not None:
         check_number("max_update_norm", config.max_update_norm, above=0)

@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from maxfl.core import appeal
 from maxfl.core.metrics import MetricInfo
 from maxfl.core.requirements.requirement import Solo, Thresholds
+from maxfl.engine.diagnosis.departure import EVERYBODY_LEFT
 from maxfl.engine.history import History
 from maxfl.engine.state import CohortRecord, Evaluation
+from maxfl.flower.monitoring.stall import stall_of
 from maxfl.flower.round_log import Round, Solver
 from maxfl.runs.summary import number
 
@@ -100,7 +102,7 @@ def summary_entry(rounds: Sequence[Round], title: str, metric: MetricInfo) -> di
         "notes": _notes(rounds),
         "warnings": _warnings(rounds),
         "diverged": False,
-        "stalled_from_round": _stalled_from(rounds),
+        "stalled_from_round": None if (stall := stall_of(rounds)) is None else stall.first,
         "clients_without_requirement": 0,
         "byzantine_clients": 0,
         "metrics": [metric._asdict()],
@@ -136,21 +138,16 @@ def _is_on_test(rounds: Sequence[Round]) -> bool:
     return bool(evaluations) and all(evaluation.on_test for evaluation in evaluations)
 
 
-def _stalled_from(rounds: Sequence[Round]) -> int | None:
-    """Return the first of the last rounds in which nobody participated, since all declined."""
-    active = [entry.number for entry in rounds if entry.counts.participated]
-    first = active[-1] + 1 if active else 1
-    idle = rounds[first - 1 :]
-    return first if idle and all(entry.counts.declined for entry in idle) else None
-
-
 def _warnings(rounds: Sequence[Round]) -> list[dict[str, str]]:
-    """Say in how many rounds the model stayed as it was, and why in the first of them."""
-    still = [entry for entry in rounds if entry.no_step]
-    if not still:
-        return []
-    text = f"in {len(still)} of {len(rounds)} rounds the model stayed as it was: {still[0].no_step}"
-    return [{"kind": "no-step", "text": text}]
+    """Say whether all stands still, and in how many other rounds the model stayed as it was."""
+    stall = stall_of(rounds)
+    moving = rounds if stall is None else rounds[: stall.first - 1]
+    found = [] if stall is None else [{"kind": EVERYBODY_LEFT, "text": stall.text}]
+    if still := [entry for entry in moving if entry.no_step]:
+        why = still[0].no_step
+        text = f"in {len(still)} of {len(rounds)} rounds the model stayed as it was: {why}"
+        found.append({"kind": "no-step", "text": text})
+    return found
 
 
 def _notes(rounds: Sequence[Round]) -> list[str]:

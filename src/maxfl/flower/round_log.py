@@ -33,11 +33,19 @@ class Event(NamedTuple):
 
 
 class Participant(NamedTuple):
-    """A client that participated, where losses are collected."""
+    """A client that participated.
+
+    Attributes:
+        node: Its node.
+        weight: q_k.
+        examples: Samples that it trained on; 0 where that is not kept.
+        satisfied: Whether the model that came in met its requirement; None in older folders.
+    """
 
     node: int
     weight: float
     examples: float
+    satisfied: bool | None = None
 
 
 class ClientEvaluation(NamedTuple):
@@ -127,9 +135,10 @@ class Round(NamedTuple):
         counts: How clients answered; of the model before the round.
         evaluation: What they say of the model after it, if they evaluated it.
         events: Clients that did not participate, and why.
-        sampled: Nodes that were sampled; like the next two, only where losses are collected.
-        participants: Clients that participated.
-        client_evaluations: What each client says of the model after the round.
+        sampled: Nodes that were sampled, where losses are collected.
+        participants: Clients that participated, where losses are collected or weights are kept.
+        client_evaluations: What each client says of the model after the round, where losses are
+            collected.
         no_step: Why the model stayed as it was; "" if it did not.
     """
 

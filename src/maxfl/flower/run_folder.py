@@ -4,11 +4,14 @@ experiment.json          what is being run; written first, so that a folder is k
 checkpoint.safetensors   while it goes on: the model after the last round, and the solver's state
 checkpoint.jsonl         while it goes on: what happened, a line for every round
 begun.json               while it goes on: how many rounds were begun
+checkpoints/             models of the last rounds, as many as the operator keeps
 rounds.log               a line for every round, and for everybody who did not participate
 progress.json            while it goes on: how far it is, for `maxfl watch`
 model.safetensors        the final global model
 metrics.parquet          GM-Appeal, the metric and answers, round by round
+weights.parquet          who weighed how much in which round, unless there is privacy
 history.parquet, rounds.parquet, clients.parquet   every client, where losses were collected
+rounds.jsonl             what happened, from which the run can go on for more rounds
 summary.json             the final figures and all events; once it is there, the run is finished
 model-card.md            what the model is, and for whom it does not work; made from the others
 """
@@ -16,7 +19,7 @@ model-card.md            what the model is, and for whom it does not work; made 
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -25,11 +28,24 @@ from typing import Any, NamedTuple
 import numpy as np
 from flwr.app import ArrayRecord, MetricRecord
 from flwr.serverapp.strategy import Result
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save as dump_tensors
 
 from maxfl.core.metrics import ACCURACY, MetricInfo
 from maxfl.engine.history import History
+from maxfl.flower.monitoring.audit import WEIGHTS, weights_table
+from maxfl.flower.monitoring.checkpoints import (
+    BEGUN,
+    CHECKPOINT,
+    CHECKPOINT_ROUNDS,
+    ROUNDS,
+    SavedModel,
+    keep_model,
+    read_model,
+    remove_models,
+    to_tensors,
+)
+from maxfl.flower.monitoring.extension import extend, with_rounds_begun
+from maxfl.flower.monitoring.stall import stall_of
+from maxfl.flower.monitoring.tracking import points_of
 from maxfl.flower.replies.arrays import Arrays
 from maxfl.flower.results import (
     Clients,
@@ -39,18 +55,16 @@ from maxfl.flower.results import (
     summary_entry,
 )
 from maxfl.flower.round_log import Round, format_round, from_plain, to_plain
-from maxfl.flower.solver import SolverState, state_from_plain, state_to_plain
+from maxfl.flower.solver import SolverState
 from maxfl.runs.folder import RunFolder
 from maxfl.runs.progress import trail_names
 from maxfl.runs.tables import ClientSizes, clients_table, history_table, rounds_table, to_parquet
-from maxfl.utils.errors import InputError
+from maxfl.runs.trackers.base import Configuration, OpenTracker, TrackerDispatch
 from maxfl.utils.files import open_unlinked, read_json, write_json, write_whole
 from maxfl.utils.paths import METRICS, MODEL, ROUND_LOG, TABLES
 
 EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
 """What a user may give Flower to evaluate a model at the server: of a round and the model."""
-CHECKPOINT, CHECKPOINT_ROUNDS = "checkpoint.safetensors", "checkpoint.jsonl"
-BEGUN = "begun.json"
 
 
 class TrainingState(NamedTuple):
@@ -62,19 +76,27 @@ class TrainingState(NamedTuple):
 
 
 class RunInfo(NamedTuple):
-    """What of a strategy's settings the results depend on.
+    """What of a strategy's settings a folder depends on.
 
     Attributes:
         rounds: Of the whole run.
         title: What the data are, for reports.
         may_decline: Whether clients may stay away at all.
         metric: The one that is collected.
+        keep: Models of so many last rounds stay.
+        trackers: What is told every metric too.
+        audit: Whether to write who weighed how much.
+        by_examples: Whether the step weighs clients by their samples.
     """
 
     rounds: int
     title: str
     may_decline: bool
     metric: MetricInfo = ACCURACY
+    keep: int = 0
+    trackers: Sequence[OpenTracker] = ()
+    audit: bool = False
+    by_examples: bool = False
 
 
 @contextmanager
@@ -85,15 +107,20 @@ def open_federation_folder(
 
     Args:
         path: Of the folder.
-        config: All settings of the run; a folder of others is refused.
+        config: All settings of the run; a folder of others is refused, but for one of fewer rounds,
+            which is resumed for more of them.
         info: Those that the results depend on.
         resume: Whether to go on with the run in the folder.
     """
     folder = RunFolder(path, (METRICS, MODEL))
-    description = {"config": config, "federation": "", "title": info.title}
+    begun = with_rounds_begun(config, path) if resume else config
+    description = {"config": begun, "federation": "", "title": info.title}
     with folder.claim(description, resume=resume) as finished:
-        federation = FederationFolder(folder, info, finished)
-        with federation.progress.noting_failure():
+        if begun != config:
+            extend(path, config, finished=finished)
+            finished = False
+        federation = FederationFolder(folder, info, finished, config)
+        with federation.progress.noting_failure(), federation.trackers.opened():
             yield federation
         # Also of a finished run, which may have been killed just before.
         for name in (CHECKPOINT, CHECKPOINT_ROUNDS, BEGUN):
@@ -110,23 +137,35 @@ class FederationFolder:
         final_model: The model of a finished run, None if the run is not finished.
         rounds_begun: Rounds that were begun, those that a stop cut off included.
         progress: What the run says of itself while it is at work.
+        trackers: What is told the same; a finished run tells nothing.
     """
 
-    def __init__(self, folder: RunFolder, info: RunInfo, finished: bool) -> None:
+    def __init__(
+        self, folder: RunFolder, info: RunInfo, finished: bool, config: dict[str, Any]
+    ) -> None:
         self._folder, self._path, self._info = folder, folder.path, info
         self._began = time.monotonic()
         self._seconds_before = 0.0
         self.progress = folder.progress([{}])
-        self.final_model = _read_model(self._path / MODEL).model if finished else None
+        self.trackers = TrackerDispatch(
+            self.progress,
+            [Configuration(self._path, 0, {}, config)],
+            () if finished else info.trackers,
+        )
+        self.final_model = read_model(self._path / MODEL).model if finished else None
         self.saved = None if finished else self._read_checkpoint()
         begun = self._path / BEGUN
         self.rounds_begun: int = read_json(begun) if begun.is_file() else 0
+        if not finished:
+            done = 0 if self.saved is None else len(self.saved.rounds)
+            remove_models(self._path, after=done)  # of rounds that do not count
+            self.progress.report("rounds", done, info.rounds)
 
     def _read_checkpoint(self) -> TrainingState | None:
         if not (self._path / CHECKPOINT).is_file():
             (self._path / CHECKPOINT_ROUNDS).unlink(missing_ok=True)
             return None
-        checkpoint = _read_model(self._path / CHECKPOINT)
+        checkpoint = read_model(self._path / CHECKPOINT)
         self._seconds_before = checkpoint.seconds
         # A line more than the model has rounds is of one that was cut off.
         lines = (self._path / CHECKPOINT_ROUNDS).read_text().splitlines()[: checkpoint.rounds]
@@ -136,6 +175,7 @@ class FederationFolder:
         write_whole(self._path / ROUND_LOG, _to_bytes(log))
         for entry in rounds:
             self._note_metrics(entry)
+        self._note_stall(rounds)
         self.progress.report("resumed", checkpoint.rounds, self._info.rounds)
         return TrainingState(checkpoint.model, rounds, checkpoint.solver)
 
@@ -146,12 +186,19 @@ class FederationFolder:
 
     def save(self, state: TrainingState) -> None:
         """Save the model after a round; killed at any moment, the last or this one stands."""
-        entry = state.rounds[-1]
+        entry, done, keep = state.rounds[-1], len(state.rounds), self._info.keep
+        content = self._to_tensors(state)
         _append(self._path / CHECKPOINT_ROUNDS, [json.dumps(to_plain(entry))])
-        write_whole(self._path / CHECKPOINT, self._to_tensors(state))
+        if keep:
+            keep_model(self._path, done, content)
+        write_whole(self._path / CHECKPOINT, content)
+        if keep:
+            remove_models(self._path, before=done - keep)
         _append(self._path / ROUND_LOG, format_round(entry, self._info.metric))
         self._note_metrics(entry)
-        self.progress.report("rounds", len(state.rounds), self._info.rounds)
+        self._note_stall(state.rounds)
+        self.trackers.note(points_of(entry, self._info.metric))
+        self.progress.report("rounds", done, self._info.rounds)
 
     def finish(self, state: TrainingState, temperature: float, extra: dict[str, Any]) -> None:
         """Write the results; ``temperature`` is that after all rounds.
@@ -162,15 +209,26 @@ class FederationFolder:
         by_client = build_history(rounds, temperature, info.may_decline, info.metric)
         contents = {} if by_client is None else _client_tables(*by_client)
         contents[METRICS] = to_parquet(metrics_table(rounds, info.metric))
+        if info.audit:
+            table = weights_table(rounds, by_examples=info.by_examples)
+            contents[WEIGHTS] = to_parquet(table)
         contents[MODEL] = self._to_tensors(state)
+        contents[ROUNDS] = _to_bytes([json.dumps(to_plain(entry)) for entry in rounds])
         summary = {
             "flower": version("flwr"),
             "seconds": self._seconds,
             "rounds": info.rounds,
+            "rounds_begun": self.rounds_begun,
             "means_only": by_client is None,
             "configurations": [summary_entry(rounds, info.title, info.metric) | extra],
         }
         self._folder.write_results(contents, summary)
+
+    def _note_stall(self, rounds: Sequence[Round]) -> None:
+        """Let whoever watches know that nobody participates any more, or again that some do."""
+        stall = stall_of(rounds)
+        warnings = [] if stall is None else [stall.text]
+        self.progress.state = self.progress.state._replace(warnings=warnings)
 
     def _note_metrics(self, entry: Round) -> None:
         """Note the metrics of a round in the progress file, NaN for what is not known."""
@@ -188,13 +246,8 @@ class FederationFolder:
         return round(self._seconds_before + time.monotonic() - self._began, 3)
 
     def _to_tensors(self, state: TrainingState) -> bytes:
-        """Return a safetensors file; it sorts arrays, so the order of their names is in it too."""
-        metadata = {
-            "names": list(state.model), "rounds": len(state.rounds), "seconds": self._seconds,
-            "solver": state_to_plain(state.solver),
-        }  # fmt: skip
-        arrays = {name: np.ascontiguousarray(array) for name, array in state.model.items()}
-        return dump_tensors(arrays, {key: json.dumps(value) for key, value in metadata.items()})
+        saved = SavedModel(state.model, len(state.rounds), self._seconds, state.solver)
+        return to_tensors(saved)
 
 
 def _client_tables(history: History, clients: Clients) -> dict[str, bytes]:
@@ -207,31 +260,6 @@ def _client_tables(history: History, clients: Clients) -> dict[str, bytes]:
     )
     names = [name for name in TABLES if name != METRICS]
     return {name: to_parquet(table) for name, table in zip(names, contents, strict=True)}
-
-
-class _SavedModel(NamedTuple):
-    """The model in a file, the rounds and seconds that led to it, and the solver's state."""
-
-    model: Arrays
-    rounds: int
-    seconds: float
-    solver: SolverState
-
-
-def _read_model(path: Path) -> _SavedModel:
-    try:
-        with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata()
-            model = {key: file.get_tensor(key) for key in json.loads(metadata["names"])}
-            rounds, seconds, solver = (
-                json.loads(metadata[name]) for name in ("rounds", "seconds", "solver")
-            )
-            return _SavedModel(model, rounds, seconds, state_from_plain(solver))
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
-        raise InputError(
-            f"{path} can't be read ({error}): it is damaged or of another version. Remove it to "
-            f"begin again, or choose another folder"
-        ) from error
 
 
 def _append(path: Path, lines: list[str]) -> None:

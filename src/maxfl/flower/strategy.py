@@ -49,6 +49,8 @@ from maxfl.flower.evaluation import (
     read_evaluations,
     summarise_round,
 )
+from maxfl.flower.monitoring.extension import as_begun
+from maxfl.flower.monitoring.monitor import LOOPBACK, Monitor, monitor_options
 from maxfl.flower.privacy import Privacy, guarantee, poisson_sample
 from maxfl.flower.replies.arrays import Arrays, check_kinds, to_arrays, to_record
 from maxfl.flower.replies.sort import ReplyLimits, SortedReplies, sort_replies
@@ -66,6 +68,7 @@ from maxfl.flower.secagg_server import SecAggGrid
 from maxfl.flower.secure.generator import Randomness, SecureGenerator
 from maxfl.flower.solver import follow_gaps, init_solver, server_rate, solver_of_round
 from maxfl.flower.sums import Counts
+from maxfl.runs.trackers.base import OpenTracker
 from maxfl.utils.errors import InputError, check_number
 
 
@@ -91,7 +94,9 @@ class MaxFL(FedAvg):
         server_schedule: η_g over the rounds, one of ``maxfl.schedules``; by default
             ``exponential(end=0.18)`` with "auto", and constant otherwise.
         decline_after: Rounds after which clients that are not satisfied may stay away; None: never.
-        min_participants: If fewer clients participated, nobody may decline in the next round.
+        min_participants: If fewer clients participated, nobody may decline in the next round; by
+            default 2, or all if fewer are sampled. With 0, a federation that all leave stands
+            still for good.
         min_replies: With fewer good replies, the model stays as it was.
         max_update_norm: Longer updates are rejected; by default those of more than ten times the
             median norm of their round.
@@ -107,7 +112,14 @@ class MaxFL(FedAvg):
             PyTorch: they are averaged, whatever η_g is. By default "state.*", of
             ``maxfl.Variables``.
         folder: Where a checkpoint is saved after every round, and the results in the end.
-        resume: Whether to go on where the run in ``folder`` stopped.
+        resume: Whether to go on where the run in ``folder`` stopped, or where it ended, if there
+            are to be more rounds than it had.
+        keep: Models of so many last rounds stay in the folder, for ``maxfl flower rollback``.
+        audit: Whether the results say who weighed how much in which round. With ``privacy``, they
+            never do.
+        trackers: "tensorboard", "mlflow" or "wandb", or functions that open a tracker.
+        metrics_port: Where Prometheus finds metrics while the run is at work; 0 for any free port.
+        metrics_host: The address to listen on; by default only this machine is answered.
         title: What the data are, for reports.
     """
 
@@ -120,7 +132,7 @@ class MaxFL(FedAvg):
         server_lr: float = 1.0,
         server_schedule: Schedule | None = None,
         decline_after: int | None = None,
-        min_participants: int = 0,
+        min_participants: int | None = None,
         min_replies: int = 1,
         max_update_norm: float | None = None,
         aggregator: Aggregator | None = None,
@@ -132,6 +144,11 @@ class MaxFL(FedAvg):
         state_arrays: Sequence[str] | None = None,
         folder: str | Path | None = None,
         resume: bool = False,
+        keep: int = 0,
+        audit: bool = True,
+        trackers: Sequence[str | OpenTracker] = (),
+        metrics_port: int | None = None,
+        metrics_host: str = LOOPBACK,
         title: str = "a federation on Flower",
         **options: Any,
     ) -> None:
@@ -166,6 +183,11 @@ class MaxFL(FedAvg):
         self._metric_names = MetricNames(metric_key or metric.name, self.weighted_by_key)
         self._folder_path, self._resume = None if folder is None else Path(folder), resume
         self._title = title
+        self._audits = audit and privacy is None
+        self._monitored = monitor_options(
+            keep, trackers, metrics_port, metrics_host, has_folder=folder is not None
+        )
+        self._monitor = Monitor(self._monitored, metric)
         self._folder: FederationFolder | None = None
         self._secagg: SecAggGrid | None = None
         self._rounds_before = 0  # those of the run that this one takes up
@@ -215,9 +237,15 @@ class MaxFL(FedAvg):
             )  # fmt: skip
             return renumber_rounds(result, before)
 
-        if self._folder_path is None:
-            return run(initial_arrays)
-        return self._run_in_folder(self._folder_path, run, initial_arrays, num_rounds)
+        with self._monitor.watching(num_rounds):
+            path = self._folder_path
+            result = (
+                run(initial_arrays)
+                if path is None
+                else self._run_in_folder(path, run, initial_arrays, num_rounds)
+            )
+        self._monitor.warn(self.rounds)
+        return result
 
     def training_grid(self, grid: Grid) -> Any:
         """Return the grid to train through: the given one, or secure aggregation on it."""
@@ -230,8 +258,13 @@ class MaxFL(FedAvg):
     def _run_in_folder(
         self, path: Path, run: Callable[[ArrayRecord], Result], start: ArrayRecord, rounds: int
     ) -> Result:
-        config = self._config
-        info = RunInfo(rounds, self._title, config.may_decline, config.metric)
+        if self._resume:
+            self._config = as_begun(self._config, path)
+        config, (keep, trackers, *_) = self._config, self._monitored
+        info = RunInfo(
+            rounds, self._title, config.may_decline, config.metric, keep, trackers,
+            audit=self._audits, by_examples=config.observe_only,
+        )  # fmt: skip
         settings = describe(config, rounds, self.fraction_train, self.weighted_by_key)
         with open_federation_folder(path, settings, info, resume=self._resume) as folder:
             if folder.final_model is not None:
@@ -242,6 +275,7 @@ class MaxFL(FedAvg):
                 self._rounds_before = len(self.rounds)
                 start = to_record(self._model)
                 log(INFO, "resuming after round %d of %d, from %s", len(self.rounds), rounds, path)
+                self._monitor.begin(self.rounds)
             self._folder = folder
             result = run(start)
             result.arrays = to_record(self._model)
@@ -297,10 +331,10 @@ class MaxFL(FedAvg):
         if config.decline_after is None or number <= config.decline_after or config.observe_only:
             return False
         before = self.counts.get(number - 1)
-        if before is not None and before.participated < config.min_participants:
+        least = 0 if before is None else config.least_participants(before.sampled)
+        if before is not None and before.participated < least:
             log(WARNING, "only %d clients participated, fewer than min_participants = %d: nobody "
-                "may decline in round %d", before.participated, config.min_participants,
-                number)  # fmt: skip
+                "may decline in round %d", before.participated, least, number)  # fmt: skip
             return False
         return True
 
@@ -340,10 +374,12 @@ class MaxFL(FedAvg):
         self, number: int, counts: Counts, events: list[Event], replies: SortedReplies
     ) -> None:
         """Note what happened in a round's training."""
-        participants = [
-            Participant(reply.node, reply.weight, reply.examples) for reply in replies.accepted
-        ]
         collects = self._config.collect_losses
+        counts_examples = collects or self._config.observe_only
+        participants = [
+            Participant(r.node, r.weight, r.examples if counts_examples else 0.0, r.satisfied)
+            for r in replies.accepted
+        ]
         self._current = Round(
             number,
             solver_of_round(self._config, self._solver),
@@ -352,7 +388,7 @@ class MaxFL(FedAvg):
             # Who was drawn is what hides everybody; the log is for the operator alone.
             events=[] if self._config.private else events,
             sampled=self._sampled if collects else [],
-            participants=participants if collects else [],
+            participants=participants if collects or self._audits else [],
             client_evaluations=[],
         )
 
@@ -393,6 +429,7 @@ class MaxFL(FedAvg):
         log(INFO, format_round(entry, self._config.metric)[0])
         if self._folder is not None:
             self._folder.save(TrainingState(self._model, self.rounds, self._solver))
+        self._monitor.note(self.rounds)
 
 
 def _log_events(events: list[Event]) -> None:

@@ -62,6 +62,16 @@ class Configuration(NamedTuple):
         """The metric that requirements are about; None for the loss."""
         return deciding_metric(self.entry)
 
+    @property
+    def is_real(self) -> bool:
+        """Whether it is a federation on Flower: without seeds, unseen clients and solo models."""
+        return "answers" in self.entry
+
+    @property
+    def title(self) -> str:
+        """Its method, and of a simulation its seed."""
+        return self.method if self.is_real else f"{self.method}, seed {self.seed}"
+
 
 class Found(NamedTuple):
     """A configuration as its folder has it, before it is named among the others."""

@@ -121,5 +121,6 @@ def how_to_finish(experiment: Mapping[str, Any]) -> str:
     """Say how an unfinished experiment is finished."""
     wrote = writer(experiment)
     if wrote == version("maxfl"):
-        return "add --resume to go on"
+        is_real = "flower" in (experiment.get("config") or {})
+        return "MaxFL(resume=True) goes on" if is_real else "add --resume to go on"
     return f"written by maxfl {wrote}: finish it with that version"

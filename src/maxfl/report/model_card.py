@@ -62,7 +62,8 @@ def _markdown(configuration: Configuration, parts: list[Section]) -> str:
 
 def card_title(configuration: Configuration) -> str:
     """Return method, data and seed of a model."""
-    parts = (configuration.method, configuration.case, f"seed {configuration.seed}")
+    seed = "" if configuration.is_real else f"seed {configuration.seed}"
+    parts = (configuration.method, configuration.case, seed)
     return ", ".join(part for part in parts if part)
 
 
@@ -80,10 +81,11 @@ def sections(configuration: Configuration, trace: Trace | None) -> list[Section]
         partition = read_partition(configuration.run_folder)
         parts += [
             Section("What it reaches", _reaches(trace, entry, configuration.metric)),
-            Section("For whom it does not work", _fails(trace, partition, configuration.metric)),
+            Section("For whom it does not work", _fails(trace, partition, configuration)),
         ]
     elif "answers" in entry:
-        parts.append(Section("What it reaches", _means(entry["seen"], configuration.metric)))
+        lines = [*_means(entry["seen"], configuration.metric), *_troubles(entry)]
+        parts.append(Section("What it reaches", lines))
     if "answers" in entry:
         parts.append(Section("How clients answered", _answers(entry)))
     return [*parts, Section("Before you use it", _advice(configuration.decides))]
@@ -239,12 +241,12 @@ def _requirement(configuration: Configuration, trace: Trace | None) -> list[str]
 
 def _reaches(trace: Trace, entry: Mapping[str, Any], metric: MetricInfo) -> list[str]:
     lines, measure = [], measure_of(metric)
-    for name, group in _groups(trace):
+    for name, group in _groups(trace, "answers" in entry):
         values = trace.metric[-1, group]
         satisfied = int(trace.satisfied[-1, group].sum())
         low = measure.statistic([values.min()]).printed[0]
         lines.append(
-            f"It meets the requirement of {satisfied} of {len(values)} {name} clients (GM-Appeal "
+            f"It meets the requirement of {satisfied} of {len(values)} {name} (GM-Appeal "
             f"{APPEAL.printed(satisfied / len(values))}), with a {measure.words}"
             f"{direction(metric)} of {measure.printed(values.mean())} on average, {low} to "
             f"{measure.printed(values.max())} from client to client."
@@ -256,31 +258,37 @@ def _reaches(trace: Trace, entry: Mapping[str, Any], metric: MetricInfo) -> list
                 f"{APPEAL.printed(figures['gm_appeal']['test'])}, and their "
                 f"{words_of(metric)} {measure.printed(figures[measure.key])}."
             )
-    if entry.get("diverged"):
-        lines.append("TRAINING DIVERGED. Do not use this model.")
+    return lines + _troubles(entry)
+
+
+def _troubles(entry: Mapping[str, Any]) -> list[str]:
+    """Say what went wrong in training."""
+    lines = ["TRAINING DIVERGED. Do not use this model."] if entry.get("diverged") else []
     if start := entry.get("stalled_from_round"):
-        lines.append(f"Training stopped at round {start}: no honest client was willing any more.")
-    lines += [f"WARNING: {warning['text']}." for warning in entry.get("warnings", [])]
-    return lines
+        who = "nobody participated" if "answers" in entry else "no honest client was willing"
+        lines.append(f"Training stopped at round {start}: {who} any more.")
+    return lines + [f"WARNING: {warning['text']}." for warning in entry.get("warnings", [])]
 
 
-def _groups(trace: Trace) -> list[tuple[str, Any]]:
+def _groups(trace: Trace, is_real: bool) -> list[tuple[str, Any]]:
+    """Return the honest clients by what they are called; a real federation has no unseen ones."""
     honest = ~trace.byzantine
-    groups = [("seen", trace.seen & honest), ("unseen", ~trace.seen & honest)]
+    groups = [("clients" if is_real else "seen clients", trace.seen & honest),
+              ("unseen clients", ~trace.seen & honest)]  # fmt: skip
     return [(name, group) for name, group in groups if group.any()]
 
 
-def _fails(trace: Trace, partition: Partition | None, metric: MetricInfo) -> list[str]:
-    lines = []
+def _fails(trace: Trace, partition: Partition | None, configuration: Configuration) -> list[str]:
+    lines, metric = [], configuration.metric
     gap = trace.test_gap[-1]
-    for name, group in _groups(trace):
+    for name, group in _groups(trace, configuration.is_real):
         unsatisfied, total = group & ~trace.satisfied[-1], int(group.sum())
         if not unsatisfied.any():
-            lines.append(f"It meets the requirement of {total} of {total} {name} clients.")
+            lines.append(f"It meets the requirement of {total} of {total} {name}.")
             continue
         count = int(unsatisfied.sum())
         lines.append(
-            f"It does not meet the requirement of {count} of {total} {name} clients: their "
+            f"It does not meet the requirement of {count} of {total} {name}: their "
             f"test {deciding_words(trace.decides)} misses it "
             f"(median gap {np.median(gap[unsatisfied]):.2f})."
             + _against_solo(

@@ -59,6 +59,7 @@ def page(
     data = {
         "metric": _metric(metric),
         "decides": decides,
+        "real": source.is_real,
         "colours": COLOURS,
         "states": STATES,
         "stateNames": STATE_NAMES,
@@ -72,6 +73,7 @@ def page(
     ]
     parts = {
         "title": html.escape(_title(source)),
+        "kind": "real" if source.is_real else "simulated",
         "style": _resource("page.css"),
         "script": "".join(map(_resource, SCRIPTS)),
         "verdict": "".join(f"<p>{html.escape(v)}</p>" for v in verdicts),

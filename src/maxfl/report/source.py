@@ -61,6 +61,11 @@ class Source(NamedTuple):
     warnings: list[str]
 
     @property
+    def is_real(self) -> bool:
+        """Whether all are federations on Flower: nothing of a simulation is to be shown."""
+        return all(configuration.is_real for configuration in self.configurations)
+
+    @property
     def metric(self) -> MetricInfo:
         """The first metric of all models."""
         return self.configurations[0].metric
@@ -134,7 +139,7 @@ def _described(metric: MetricInfo) -> str:
 
 def _warnings(configuration: Configuration) -> list[str]:
     """Say what went wrong in a configuration; runs of 0.1 do not tell."""
-    who = f"{configuration.method}, seed {configuration.seed}"
+    who = configuration.title
     return [f"{who}: {warning['text']}." for warning in configuration.entry.get("warnings", [])]
 
 

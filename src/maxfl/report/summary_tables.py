@@ -17,8 +17,11 @@ from maxfl.report.table import Cell, Statistic, Table, narrow
 from maxfl.report.traces import Trace, TraceKey
 
 
-def _reading(metric: MetricInfo, decides: MetricInfo | None) -> str:
+def _reading(source: Source) -> str:
     """Say how the columns are to be read."""
+    metric, decides = source.metric, source.configurations[0].decides
+    if source.is_real:
+        return "GM-Appeal: share of clients that say that the model meets their requirement."
     preferred = capitalised(measure_of(metric, "preferred").words) + direction(metric)
     return (
         f"{appeal_words(decides)} {preferred}: if each client uses that model or the one trained "
@@ -29,7 +32,8 @@ def _reading(metric: MetricInfo, decides: MetricInfo | None) -> str:
 
 def summary_table(source: Source, series: Mapping[Key, Series]) -> Table:
     """Tabulate the final metrics of each case, method, group of clients and model."""
-    measures = summary_measures(source.metric)
+    solo = measure_of(source.metric, "preferred")  # which a real federation's server does not know
+    measures = [m for m in summary_measures(source.metric) if not source.is_real or m != solo]
     rows: list[tuple[Cell, ...]] = []
     for case, method in _methods(source):
         seeds = len(source.of(case, method))
@@ -40,10 +44,11 @@ def summary_table(source: Source, series: Mapping[Key, Series]) -> Table:
                 for measure, measured in zip(measures, found, strict=True)
             ]
             group = clients if model == "global" else f"{clients}, personal models"
-            rows.append((case, method, group, seeds, *statistics))
-    headings = ("data", "method", "clients", "seeds", *(measure.heading for measure in measures))
-    reading = _reading(source.metric, source.configurations[0].decides)
-    return narrow(Table("summary", "Final models", headings, rows, (reading,)))
+            which: tuple[Cell, ...] = () if source.is_real else (group, seeds)
+            rows.append((case, method, *which, *statistics))
+    more = () if source.is_real else ("clients", "seeds")
+    headings = ("data", "method", *more, *(measure.heading for measure in measures))
+    return narrow(Table("summary", "Final models", headings, rows, (_reading(source),)))
 
 
 def _methods(source: Source) -> Iterator[tuple[str, str]]:

@@ -141,11 +141,14 @@ class ProgressFile:
         try:
             yield
         except BaseException as error:
-            why = str(error).split("\n")[0] or type(error).__name__
-            self.state = self.state._replace(stopped=why)
-            with suppress(OSError):  # such as the full disk that ended it
-                self._write()
+            self.stop(str(error).split("\n")[0] or type(error).__name__)
             raise
+
+    def stop(self, why: str) -> None:
+        """Say why the run stands still, as far as that can be written."""
+        self.state = self.state._replace(stopped=why)
+        with suppress(OSError):  # such as the full disk that ended it
+            self._write()
 
     def remove(self) -> None:
         """Remove the file: the run is finished."""

@@ -130,7 +130,7 @@ function weightChart(trace, run) {
     dots.push([k, dot]);
   }
   weights = { f, line, dots, range, trace, run };
-  $("weights-title").textContent = "Weight q over the gap, seen clients";
+  $("weights-title").textContent = `Weight q over the gap${D.real ? "" : ", seen clients"}`;
   $("weights-hint").textContent = (method.weighted ? "The weight that clients report to the server. " : `${method.name} does not use this weight; it is what MaxFL would give. `) +
     `Place and weight are by the data that clients judge by${method.model === "personal" ? " and the global model" : ""}; filled: satisfied on test data${method.model === "personal" ? " by their personal models" : ""}, hollow: not satisfied. Clients beyond an edge are shown at it.`;
 }
@@ -176,7 +176,7 @@ function atRound() {
   moveClients(); gapChart(); paintHeat();
   $("round-shown").textContent = run.rounds[state.at];
   $("round").value = state.at; $("round").setAttribute("aria-valuetext", `round ${run.rounds[state.at]}`);
-  $("round-readout").textContent = `After round ${run.rounds[state.at]}: ${theCase().methods[run.method].model === "personal" ? "personal models satisfy" : "the model satisfies"} ${satisfied} of ${count} seen clients; ${willing} would participate in the next round.`;
+  $("round-readout").textContent = `After round ${run.rounds[state.at]}: ${theCase().methods[run.method].model === "personal" ? "personal models satisfy" : "the model satisfies"} ${satisfied} of ${count} ${D.real ? "" : "seen "}clients; ${willing} would participate in the next round.`;
 }
 function choose(k) {
   state.chosen = state.chosen === k ? null : k;

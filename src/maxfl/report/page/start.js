@@ -16,6 +16,13 @@ async function chooseRun() {
   $("round").max = data.E - 1; everything = false;
   heatmap(data, seed); weightChart(data, seed); atRound(); everyone(); partition();
 }
+// A real federation has no seeds, partitions and unseen clients, and often nobody's losses.
+function hideWhatIsNot(here, shown) {
+  const gone = { clients: !shown.length, everyone: !shown.length, partition: true, pairs: here.methods.length < 2 };
+  for (const [id, isGone] of Object.entries(gone)) {
+    $(id).hidden = isGone; document.querySelector(`nav a[href="#${id}"]`).hidden = isGone;
+  }
+}
 async function chooseCase() {
   state.case = Number($("case").value);
   const here = theCase(), shown = [...new Set(here.runs.map((r) => r.method))];
@@ -29,6 +36,7 @@ async function chooseCase() {
     empty.hidden = shown.length > 0;
     for (const child of section.children) if (child !== empty && child.tagName !== "H2") child.hidden = !shown.length;
   }
+  if (D.real) hideWhatIsNot(here, shown);
   if (!shown.length) return;
   const ranked = shown.map((i) => [i, mean(here.curves[0].lines.find((l) => l.method === i).values.map((s) => s[s.length - 1] ?? 0))]).sort((p, q) => q[1] - p[1]);
   options($("method"), entries, ranked[0][0]); options($("pair-a"), entries, ranked[0][0]);

@@ -6,9 +6,9 @@ const COLUMNS = [
   ["satisfied", (r, k, o) => (r.byzantine.includes(k) ? "Byzantine" : flag(o, k, o.E - 1, SATISFIED) ? "yes" : "no"), false],
   ["willing", (r, k, o) => (flag(o, k, o.E - 1, WILLING) ? "yes" : "no"), false],
   ["sampled", (r, k) => r.sampled[k], 0], ["participated", (r, k) => r.participated[k], 0],
-];
+].filter(([name]) => !D.real || !["group", "flipped", D.metric.solo].includes(name));
 const SOME = 20, FEW = 12;
-let sorting = { column: 6, down: true }, everything = false;
+let sorting = { column: COLUMNS.findIndex(([name]) => name === "gap"), down: true }, everything = false;
 function everyone() {
   const run = state.run, trace = unpacked.get(run), table = $("table-everyone"), head = table.tHead, body = table.tBodies[0];
   head.textContent = ""; body.textContent = "";
@@ -41,7 +41,7 @@ function everyone() {
   }
   if (!clients.length) make(make(body, "tr"), "td", "No client is like that.", { colspan: COLUMNS.length });
   $("more").hidden = everything || clients.length <= SOME; $("more").textContent = `Show all ${clients.length}`;
-  $("everyone-of").textContent = `${theCase().methods[run.method].name}, seed ${run.seed}: ${clients.length} clients`;
+  $("everyone-of").textContent = `${theCase().methods[run.method].name}${D.real ? "" : `, seed ${run.seed}`}: ${clients.length} clients`;
   markRows();
 }
 function markRows() {

@@ -13,12 +13,12 @@ NAMES = ("tensorboard", "mlflow", "wandb")
 """Known trackers; the extras that install them are called the same."""
 
 
-def tracker(name: str) -> OpenTracker:
-    """Return the adapter of that name, or say how to install it."""
-    check_choice("--track", name, NAMES)
+def tracker(name: str, option: str = "--track") -> OpenTracker:
+    """Return the adapter of that name, or say how to install it; ``option`` is what named it."""
+    check_choice(option, name, NAMES)
     try:
         return import_module(f"maxfl.runs.trackers.{name}").open_tracker
     except ImportError as error:
         raise InputError(
-            f"--track {name} needs a package that is not installed: pip install 'maxfl[{name}]'"
+            f"{option} {name} needs a package that is not installed: pip install 'maxfl[{name}]'"
         ) from error

@@ -57,6 +57,8 @@ class Tracker(Protocol):
         """Write what is left, once, when the run ends, fails or is interrupted."""
 
 
+Points = Mapping[int, Mapping[str, float]]
+"""Metrics by name, by the rounds that were done."""
 OpenTracker = Callable[[Configuration], Tracker]
 """Opens a tracker for one configuration."""
 
@@ -106,16 +108,28 @@ class TrackerDispatch:
         """Pass on the metrics of some more rounds."""
         self.progress.measured(history)
         metrics = named_metrics(history) if self._open else {}
+        self._tell(lambda c: _points(history, metrics, c))
+
+    def note(self, points: Points) -> None:
+        """Pass on some metrics of a run that is one configuration."""
+        self._tell(lambda _: points)
+
+    def _tell(self, points_of: Callable[[int], Points]) -> None:
         for c, tracker in list(self._open):
-            if not _tried(partial(_log, tracker, history, metrics, c)):
+            if not _tried(partial(_log, tracker, points_of(c))):
                 self._open.remove((c, tracker))
 
 
-def _log(tracker: Tracker, history: History, metrics: dict[str, np.ndarray], c: int) -> None:
-    for e, done in enumerate(history.rounds):
-        tracker.log(
-            int(done), {n: float(v[c, e]) for n, v in metrics.items() if np.isfinite(v[c, e])}
-        )
+def _points(history: History, metrics: dict[str, np.ndarray], c: int) -> Points:
+    return {
+        int(done): {n: float(v[c, e]) for n, v in metrics.items() if np.isfinite(v[c, e])}
+        for e, done in enumerate(history.rounds)
+    }
+
+
+def _log(tracker: Tracker, points: Points) -> None:
+    for done, metrics in points.items():
+        tracker.log(done, metrics)
 
 
 def _tried(call: Callable[[], None]) -> bool:
