@@ -168,8 +168,8 @@ def federation(client, folder, rounds=6):
     nodes = Nodes(*[client.app] * 4)
     for k, context in enumerate(nodes.contexts.values()):
         context.node_config |= {"partition-id": k, "num-partitions": 4}
-    settings = {"rounds": rounds, "nodes": 4, "timeout": 60, "resume": False, "collect_losses": True,
-                "results": str(folder / "results")}  # fmt: skip
+    settings = {"rounds": rounds, "nodes": 4, "timeout": 60, "resume": False,
+                "collect_losses": True, "results": str(folder / "results")}  # fmt: skip
     return nodes, Context(
         run_id=1, node_id=1, node_config={}, state=RecordDict(), run_config=settings
     )

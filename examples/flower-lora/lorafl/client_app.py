@@ -2,6 +2,7 @@
 
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
+from peft import get_peft_model_state_dict, set_peft_model_state_dict
 from transformers import PreTrainedModel
 
 from lorafl import data, task
@@ -14,7 +15,7 @@ def data_of(context: Context) -> data.Split:
 
 def model_of(message: Message) -> PreTrainedModel:
     model = task.build()
-    task.set_adapter(model, message.content["arrays"].to_torch_state_dict())
+    set_peft_model_state_dict(model, message.content["arrays"].to_torch_state_dict())
     return model
 
 
@@ -38,7 +39,7 @@ app = ClientApp(mods=[appeal_mod(*measure("judging"), test=measure("test"))])
 def train(message: Message, context: Context) -> Message:
     model = trained(model_of(message), context, steps=30)
     content = {
-        "arrays": ArrayRecord(task.adapter_of(model)),
+        "arrays": ArrayRecord(get_peft_model_state_dict(model)),
         "metrics": MetricRecord({"num-examples": len(data_of(context)["train"])}),
     }
     return Message(RecordDict(content), reply_to=message)

@@ -2,6 +2,7 @@
 
 from flwr.app import ArrayRecord, Context
 from flwr.serverapp import Grid, ServerApp
+from peft import get_peft_model_state_dict
 
 from lorafl import task
 from maxfl.flower import MaxFL
@@ -21,5 +22,5 @@ def main(grid: Grid, context: Context) -> None:
         min_train_nodes=nodes,
         min_evaluate_nodes=nodes,
     )
-    start = ArrayRecord(task.adapter_of(task.build()))
+    start = ArrayRecord(get_peft_model_state_dict(task.build()))
     strategy.start(grid, start, num_rounds=config["rounds"], timeout=config["timeout"])

@@ -4,11 +4,14 @@ import tempfile
 
 import torch
 from peft import LoraConfig, TaskType, get_peft_model
-from peft import get_peft_model_state_dict as adapter_of  # A, B and the classifier, by name
-from peft import set_peft_model_state_dict as set_adapter
 from transformers import (
-    BertConfig, BertForSequenceClassification, EvalPrediction, PreTrainedModel, PrinterCallback,
-    Trainer, TrainingArguments,
+    BertConfig,
+    BertForSequenceClassification,
+    EvalPrediction,
+    PreTrainedModel,
+    PrinterCallback,
+    Trainer,
+    TrainingArguments,
 )
 
 from lorafl.data import WORDS, Examples
