@@ -69,6 +69,18 @@ class Deployment:
         """Address of the SuperLink."""
         return f"{HOST}:{self.port}"
 
+    def start(self, name: str, program: str, *arguments: Any) -> LoggedProcess:
+        """Start one of Flower's programs, which is ended with all others."""
+        log = self.folder / "logs" / f"{name}.log"
+        with log.open("wb") as file:
+            process = subprocess.Popen(
+                [_program(program), *map(str, arguments)],
+                stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=self._environment(),
+                start_new_session=True,  # Ctrl-C is for us, who then end it in order
+            )  # fmt: skip
+        self._started.append(LoggedProcess(process, log))
+        return self._started[-1]
+
     def start_superlink(self) -> None:
         """Start the server's process and wait until it answers."""
         certificates = self._certificates
@@ -79,7 +91,7 @@ class Deployment:
             security = ["--ssl-ca-certfile", authority, "--ssl-certfile", certificate,
                         "--ssl-keyfile", key, "--enable-supernode-auth"]  # fmt: skip
             trust = f'root-certificates = "{authority}"'
-        link = self._start(
+        link = self.start(
             "superlink", "flower-superlink", *security, "--host", HOST, "--port", self.port,
             "--disable-runtime-dependency-installation",
         )  # fmt: skip
@@ -111,7 +123,7 @@ class Deployment:
             trusted = authority or self._certificates.authority
             security = ["--root-certificates", trusted, "--auth-supernode-private-key", key.private]
         words = " ".join(f"{k}={json.dumps(v)}" for k, v in config.items())
-        node = self._start(
+        node = self.start(
             f"node-{number}", "flower-supernode", *security, "--superlink", self.address,
             "--port", free_port(), "--node-config", words,
         )  # fmt: skip
@@ -167,17 +179,6 @@ class Deployment:
                 os.killpg(started.process.pid, signal.SIGKILL)
         for name in ("keys", "certificates", "home"):  # of no use any more, and secret
             shutil.rmtree(self.folder / name, ignore_errors=True)
-
-    def _start(self, name: str, program: str, *arguments: Any) -> LoggedProcess:
-        log = self.folder / "logs" / f"{name}.log"
-        with log.open("wb") as file:
-            process = subprocess.Popen(
-                [_program(program), *map(str, arguments)],
-                stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=self._environment(),
-                start_new_session=True,  # Ctrl-C is for us, who then end it in order
-            )  # fmt: skip
-        self._started.append(LoggedProcess(process, log))
-        return self._started[-1]
 
     def _flwr(self, *arguments: Any) -> str:
         command = [_program("flwr"), *map(str, arguments)]

@@ -1,0 +1,1 @@
+"""LoRA with the Trainer of Hugging Face on Flower."""

@@ -1,0 +1,1 @@
+"""A linear classifier of scikit-learn on Flower."""
