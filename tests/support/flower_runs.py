@@ -68,11 +68,11 @@ def killed_at_write(monkeypatch, call, work):
     """Do some work, killed at its write number ``call`` of a whole file; tell which were begun."""
     writes, write = [], files.write_whole
 
-    def killing(path, content):
+    def killing(path, content, *options):
         writes.append(path.name)
         if len(writes) == call:
             raise KeyboardInterrupt
-        write(path, content)
+        write(path, content, *options)
 
     with monkeypatch.context() as patch:
         for module in (files, checkpoints, run_folder, rollback):

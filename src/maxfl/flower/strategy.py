@@ -98,8 +98,8 @@ class MaxFL(FedAvg):
             default 2, or all if fewer are sampled. With 0, a federation that all leave stands
             still for good.
         min_replies: With fewer good replies, the model stays as it was.
-        max_update_norm: Longer updates are rejected; by default those of more than ten times the
-            median norm of their round.
+        max_update_norm: Longer updates are rejected; by default those of more than a
+            hundred times the median norm of their round.
         aggregator: Clipping and robust aggregation, one of ``maxfl.aggregators``.
         observe_only: Train as FedAvg does, at a constant η_g unless a schedule is given, and only
             report appeal: to look before one switches.

@@ -90,8 +90,7 @@ def test_the_converted_quickstart_trains_with_maxfl(quickstart):
     ))  # fmt: skip
     rounds = seen[-1].rounds
     assert [entry.counts.participated for entry in rounds[:3]] == [4, 4, 4]
-    assert rounds[-1].counts.participated < 4
-    assert 14 in {event.node for event in rounds[-1].events}
+    assert 14 in {event.node for event in rounds[3].events if event.kind == "declined"}
     assert all(entry.evaluation.on_test is False for entry in rounds)
 
 

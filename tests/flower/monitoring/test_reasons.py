@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.extras, pytest.mark.usefixtures("flower_identity")]
 )
 def test_the_reason_of_a_client(app, kind):
     strategy = MaxFL(decline_after=1, scale=1.0, fraction_evaluate=0.0)
-    strategy.start(Nodes(make_app(1.0, 2.0), app), arrays(START), num_rounds=2)
+    strategy.start(Nodes(*[make_app(1.0, 2.0)] * 2, app), arrays(START), num_rounds=2)
     events = strategy.rounds[-1].events
     assert {kind_of(event) for event in events} == {kind}
 

@@ -17,8 +17,8 @@ KINDS = {
     "answers": r"maxfl-[a-z-]+ is",
     "records": r"\d+ (array|metric) records",
     "arrays": r"its arrays are called|; expected [a-z0-9]+\(|bytes; expected|can't be read: ",
-    "metrics": r"other metrics than most|expected a number above 0|metrics; at most|metric's name has"
-    r"|numbers; expected|expected 0 to 1|expected a whole number",
+    "metrics": r"other metrics than most|expected a number above 0|metrics; at most"
+    r"|metric's name has|numbers; expected|expected 0 to 1|expected a whole number",
     "requirement-not-met": r"the model does not meet its requirement",
 }
 """Kinds of reasons, and what a reason of each says; the first that fits is taken. They are labels

@@ -21,8 +21,12 @@ MAX_GAP = 100.0
 """G: under secure aggregation a larger gap counts as this, since numbers there have bounds."""
 MAX_EXAMPLES = 1e12
 """More samples than any client has."""
-NORM_RATIO = 10.0
-"""By default an update may be so many times as long as the median one of its round."""
+NORM_RATIO = 100.0
+"""By default an update may be so many times as long as the median one of its round.
+
+Where most clients agree and have converged, an honest one that contradicts them sends an update
+tens of times as long as theirs.
+"""
 FEWEST_NORMS = 3
 """From fewer updates no median says which of them is too long."""
 
