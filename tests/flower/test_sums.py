@@ -7,7 +7,7 @@ pytest.importorskip("flwr", reason="Flower not installed")
 
 from maxfl.core import aggregators
 from maxfl.flower import MaxFL
-from maxfl.flower.sums import RoundSums, estimate_counts
+from maxfl.flower.sums import RoundSums, estimate_counts, sum_gaps
 from support.flower_nodes import START, Nodes, make_app, train
 
 pytestmark = [pytest.mark.extras, pytest.mark.usefixtures("flower_identity")]
@@ -23,6 +23,15 @@ def test_clipping_and_aggregators_are_the_simulations():
         MaxFL(aggregator=aggregators.mean(clip_norm=0.2), epsilon=0), Nodes(*apps[2:], apps[2])
     )
     np.testing.assert_allclose(START["w"] - model["w"], 0.1, rtol=1e-5)  # 0.2 / √4 each
+
+
+def test_one_gap_does_not_set_where_the_temperature_begins():
+    assert sum_gaps([0.5, 2.0]) == 2.5
+    assert sum_gaps([0.5, 1.0, 1e18]) == 11.5  # ten times the median, 1
+    assert sum_gaps([]) == 0
+    strategy = MaxFL()
+    train(strategy, Nodes(*[make_app(1.0, 2.0)] * 3, make_app(1.0, 2.0, maxfl_gap=1e18)), rounds=2)
+    assert strategy.rounds[1].solver.scale == (3 * 1 + 10) / 4
 
 
 def test_estimates_can_be_counts():

@@ -23,6 +23,7 @@ from maxfl.flower.sums import (
     RoundSums,
     count_replies,
     estimate_counts,
+    sum_gaps,
     sum_updates,
     take_step,
 )
@@ -123,7 +124,7 @@ def _add_up_plainly(
     counts = count_replies(len(sampled.nodes), replies, len(sampled.answered))
     sums = sum_updates(replies.accepted, counts, model, aggregator, by_examples=config.observe_only)
     near = sum(reply.near for reply in replies.accepted)
-    gaps = sum(reply.gap for reply in replies.accepted)
+    gaps = sum_gaps([reply.gap for reply in replies.accepted])
     return RoundTotal(counts, _as_asked(sampled.solver, sums._replace(near=near, gaps=gaps)))
 
 

@@ -76,6 +76,8 @@ class RoundSums(NamedTuple):
     gaps: float | None = None
 
 
+GAP_RATIO = 10.0
+"""Honest gaps of one round are seldom further apart."""
 SCALARS = len(RoundSums._fields) - 1
 """Numbers that a client adds to the sums beside its update: its weight, four bits and its gap."""
 
@@ -110,6 +112,14 @@ def estimate_near(near: float, participated: int) -> float:
     bad draw from throwing s far off.
     """
     return min(max(near, -participated), 2 * participated)
+
+
+def sum_gaps(gaps: list[float]) -> float:
+    """Add up gaps, each counted as ``GAP_RATIO`` times the median at most.
+
+    s begins at their mean, and one client that claims a gap of 10¹⁸ would put it out of reach.
+    """
+    return float(np.minimum(gaps, GAP_RATIO * np.median(gaps)).sum()) if gaps else 0.0
 
 
 def sum_updates(
