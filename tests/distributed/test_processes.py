@@ -14,7 +14,8 @@ import jax
 import numpy as np
 import pytest
 
-from maxfl.utils.files import digest, to_named
+from maxfl.utils.files import digest
+from maxfl.utils.tensors import to_named
 from support import process_worker
 
 pytestmark = pytest.mark.processes

@@ -11,7 +11,7 @@ import maxfl
 from maxfl.core.judging import with_judging
 from maxfl.flower import MaxFL
 from maxfl.flower.jax_client import Local, client_app, initial_arrays
-from maxfl.utils.files import to_named
+from maxfl.utils.tensors import to_named
 from support import batch_norm
 from support.flower_nodes import Nodes, train
 

@@ -18,7 +18,7 @@ from safetensors.numpy import load_file
 
 from maxfl.flower.certificates import make_certificates
 from maxfl.flower.local_deployment import deployed
-from maxfl.utils.files import to_named
+from maxfl.utils.tensors import to_named
 
 pytestmark = pytest.mark.extras
 

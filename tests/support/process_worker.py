@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 import maxfl
-from maxfl.utils.files import to_named
+from maxfl.utils.tensors import to_named
 from support.small import DROPOUT_MODEL, SMALL
 
 TRAINING = maxfl.Training(

@@ -51,7 +51,8 @@ COMMANDS = {
         True,
     ),
     "flower": Subcommand(
-        "maxfl.cli.flower", "Real federations on Flower: a ready app, and a demo.",
+        "maxfl.cli.flower",
+        "Real federations on Flower: a ready app, a demo, and going back a few rounds.",
         True,
     ),
 }  # fmt: skip

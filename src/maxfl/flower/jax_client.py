@@ -35,7 +35,7 @@ from maxfl.flower.client.measuring import Loss
 from maxfl.flower.client.requirement_store import RequirementStore
 from maxfl.flower.client.solo_description import describe_solo
 from maxfl.utils.errors import InputError
-from maxfl.utils.files import from_named, to_named
+from maxfl.utils.tensors import from_named, to_named
 
 MODEL_STATE = "maxfl.model-state"
 """Where a node keeps the state of a model that leaves it there."""

@@ -23,15 +23,9 @@ from maxfl.distributed.processes import broadcast, is_leader, on_leader, raise_t
 from maxfl.engine.state import Block, State
 from maxfl.engine.trainer import Prepared, Snapshot, Trainer
 from maxfl.utils.errors import InputError
-from maxfl.utils.files import (
-    digest,
-    from_tensors,
-    partial_path,
-    tensors_metadata,
-    to_tensors,
-    write_whole,
-)
+from maxfl.utils.files import digest, partial_path, write_whole
 from maxfl.utils.paths import CLIENT_STATES
+from maxfl.utils.tensors import from_tensors, tensors_metadata, to_tensors
 
 FORMAT = 4
 INDEX, PREPARED = "checkpoint.json", "prepared"

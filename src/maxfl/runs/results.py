@@ -13,8 +13,8 @@ from maxfl.runs.folder import RunFolder
 from maxfl.runs.frames import known_origin, swept_labels
 from maxfl.runs.summary import summarise
 from maxfl.runs.tables import Labels, results_files
-from maxfl.utils.files import to_tensors
 from maxfl.utils.paths import MODEL, TABLES
+from maxfl.utils.tensors import to_tensors
 
 
 def write_results(
