@@ -13,6 +13,6 @@ def test_bytes_for_people():
 
 
 def test_what_will_not_fit_is_refused(tmp_path):
-    assert free_space(tmp_path / "not" / "there") == free_space(tmp_path)
+    assert free_space(tmp_path / "not" / "there") == pytest.approx(free_space(tmp_path), rel=0.01)
     with pytest.raises(DiskFullError, match=r"the run will take 1e\+06 TB in .* are free: go"):
         require_space(tmp_path, 10**18, "the run", "go elsewhere")
