@@ -16,7 +16,6 @@ from maxfl.core.aggregators import (
     AggregatorHParams,
     aggregate,
     clip_update,
-    votes,
 )
 from maxfl.core.algorithm import CompositeUpdate, average
 from support import oracle_server as reference
@@ -108,25 +107,22 @@ def test_rules_that_leave_nobody_out_are_the_weighted_mean(rule, hparams):
     np.testing.assert_allclose(mean, q @ updates / q.sum(), 1e-4)
 
 
-def test_each_client_has_one_vote_if_its_weight_is_not_far_below_the_median():
-    """0.021 is above a tenth of the median 0.2, and 0.019 below; zeros are not in the median."""
-    q = jnp.array([0.2, 0.25, 0.2, 0.021, 0.019, 0.21, 0.0, 0.0])
-    assert votes(q).tolist() == [1, 1, 1, 1, 0, 1, 0, 0]
-    assert votes(jnp.zeros(3)).tolist() == [0, 0, 0]
-    updates = {"w": jnp.arange(8.0)[:, None]}
+def test_each_client_with_a_weight_has_one_vote():
+    q = jnp.array([0.2, 0.25, 1e-9, 0.021, 0.0, 0.21, 0.0])
+    updates = {"w": jnp.arange(7.0)[:, None]}
     total = aggregate(MEDIAN, AggregatorHParams(), updates, q)
-    assert float(total.weight) == pytest.approx(0.881)  # of those that vote
-    assert float(total.update["w"][0]) == pytest.approx(0.881 * 2)  # of 0, 1, 2, 3, 5
+    assert float(total.weight) == pytest.approx(0.681)
+    assert float(total.update["w"][0]) == pytest.approx(0.681 * 2)  # of 0, 1, 2, 3, 5
 
 
 @pytest.mark.parametrize("rule", [MEDIAN, TRIMMED_MEAN, KRUM])
 @pytest.mark.parametrize("temperature", [0.3, 1.0, 3.0])
-@pytest.mark.parametrize("gap", [0.0, 1.0, 4.0, 8.0])
+@pytest.mark.parametrize("spread", [0.1, 1.0, 5.0])
 @pytest.mark.parametrize("attackers", [1, 3])
-def test_no_claimed_weight_buys_a_robust_rule(rule, temperature, gap, attackers):
+def test_no_claimed_weight_buys_a_robust_rule(rule, temperature, spread, attackers):
     """Ten clients, of which some claim the largest weight there is, and push to 100."""
     rng = np.random.default_rng(attackers)
-    gaps = gap + rng.uniform(0, 0.5, 10)
+    gaps = np.abs(rng.normal(0, spread, 10))
     q = np.array([appeal.weight(g, 0.0, temperature) for g in gaps])
     updates = rng.normal(size=(10, 3))
     q[:attackers], updates[:attackers] = 0.25, 100.0

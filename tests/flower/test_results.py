@@ -99,21 +99,28 @@ def test_without_evaluation_figures_are_of_the_model_before(tmp_path):
     assert "nobody has evaluated the model of the last round" in entry["notes"][0]
 
 
+def numbered(first, numbers=(0, 1, 2)):
+    """Three clients on nodes from ``first`` on, with numbers in their nodes' configs."""
+    nodes = federation()
+    apps = dict(zip(range(first, first + 3), nodes.apps.values(), strict=True))
+    nodes.apps, nodes.contexts = apps, {
+        node: Context(
+            run_id=1, node_id=node, node_config={"partition-id": k}, state=RecordDict(),
+            run_config={},
+        )
+        for node, k in zip(apps, numbers, strict=True)
+    }  # fmt: skip
+    return nodes
+
+
+def test_a_number_that_two_claim_names_neither(tmp_path):
+    run(tmp_path / "run", numbered(11, (0, 7, 7)), collect_losses=True)
+    (configuration,) = read([tmp_path / "run"]).configurations
+    assert read_trace(configuration).name.tolist() == ["client 0", "node 12", "node 13"]
+
+
 def test_a_client_is_one_client_after_a_restart(tmp_path):
     """Nodes have other ids then; what they are known by is their number."""
-
-    def numbered(first):
-        nodes = federation()
-        apps = dict(zip(range(first, first + 3), nodes.apps.values(), strict=True))
-        nodes.apps, nodes.contexts = apps, {
-            node: Context(
-                run_id=1, node_id=node, node_config={"partition-id": k}, state=RecordDict(),
-                run_config={},
-            )
-            for k, node in enumerate(apps)
-        }  # fmt: skip
-        return nodes
-
     stopped(numbered(11), tmp_path / "run", 5, collect_losses=True)
     run(tmp_path / "run", numbered(21), collect_losses=True, resume=True)
     (configuration,) = read([tmp_path / "run"]).configurations

@@ -28,7 +28,9 @@ def test_clipping_and_aggregators_are_the_simulations():
 def test_one_gap_does_not_set_where_the_temperature_begins():
     assert sum_gaps([0.5, 2.0]) == 2.5
     assert sum_gaps([0.5, 1.0, 1e18]) == 11.5  # ten times the median, 1
-    assert sum_gaps([]) == 0
+    assert sum_gaps([0.5, 1e30]) == 5.5
+    assert sum_gaps([0.0, 0.0, 0.5]) == 0.5  # who is on its requirement tells nothing of the others
+    assert sum_gaps([]) == sum_gaps([0.0]) == 0
     strategy = MaxFL()
     train(strategy, Nodes(*[make_app(1.0, 2.0)] * 3, make_app(1.0, 2.0, maxfl_gap=1e18)), rounds=2)
     assert strategy.rounds[1].solver.scale == (3 * 1 + 10) / 4

@@ -10,10 +10,11 @@ goes on as before: Σ q u becomes (Σ q) · robust mean of the u_k.
     multi-krum    the mean of the ``num_selected`` closest ones; same
                   Both need n > 2f + 2 updates: from fewer, nothing is made.
 
-In these each client has one vote. A weight is what a client claims: where honest gaps are wide and
-their q small, one that claims q = ¼ would outweigh them all, and a median by weight follow it. So
-weights only say who votes: those with at least a tenth of the median weight, which no minority
-sets. ``by_weight`` lets updates count by their q instead, where clients are trusted.
+In these each client with a weight has one vote. A weight is what a client claims: where honest gaps
+are wide and their q small, one that claims q = ¼ would outweigh them all, and a median by weight
+follow it. Nor do weights say who votes, but for q = 0: any threshold that follows them, a minority
+could raise until it is the majority of those above. ``by_weight`` lets updates count by their q
+instead, where clients are trusted.
 
 All but clipping hold the whole cohort's updates in memory at once, and leave those out that are not
 finite; clipping makes nothing of them. Lengths and distances are those of the model's part of an
@@ -33,8 +34,6 @@ from maxfl.utils.errors import check_number
 
 TIE = 1e-6
 """Share of all weight within which two sums of weights count as equal."""
-VOTING_SHARE = 0.1
-"""Share of the median weight from which on a client has a vote."""
 
 
 class AggregationRule(StrEnum):
@@ -137,7 +136,7 @@ def aggregate(
     """
     finite = jnp.all(jnp.stack([_finite(leaf) for leaf in jax.tree.leaves(updates)]), axis=0)
     q = jnp.where(finite, weights, 0.0)
-    counted = jnp.where(hparams.by_weight, q, votes(q))
+    counted = jnp.where(hparams.by_weight, q, 1.0 * (q > 0))
     if rule is AggregationRule.KRUM:
         counted = jnp.where((counted > 0).sum() > krum_limit(hparams), counted, 0.0)
     present = counted > 0
@@ -149,15 +148,6 @@ def aggregate(
         return WeightedSum(jax.tree.map(lambda u: total * jnp.tensordot(share, u, 1), clean), total)
     middle = _median if rule is AggregationRule.MEDIAN else _trimmed
     return WeightedSum(jax.tree.map(lambda u: total * middle(hparams, u, counted), clean), total)
-
-
-def votes(q: Array) -> Array:
-    """Return one vote for each client with at least ``VOTING_SHARE`` of the median weight.
-
-    The median is over those that have any weight, float[m].
-    """
-    typical = jnp.nanmedian(jnp.where(q > 0, q, jnp.nan))
-    return jnp.where((q > 0) & (q >= VOTING_SHARE * typical), 1.0, 0.0)
 
 
 def krum_limit(hparams: AggregatorHParams) -> Any:

@@ -122,7 +122,10 @@ def _add_up_plainly(
     privacy = config.privacy
     aggregator = config.aggregator if privacy is None else mean(clip_norm=privacy.clip)
     counts = count_replies(len(sampled.nodes), replies, len(sampled.answered))
-    sums = sum_updates(replies.accepted, counts, model, aggregator, by_examples=config.observe_only)
+    sums = sum_updates(
+        replies.accepted, counts, model, aggregator,
+        by_examples=config.observe_only, exact=config.private,
+    )  # fmt: skip
     near = sum(reply.near for reply in replies.accepted)
     gaps = sum_gaps([reply.gap for reply in replies.accepted])
     return RoundTotal(counts, _as_asked(sampled.solver, sums._replace(near=near, gaps=gaps)))

@@ -18,7 +18,7 @@ from flwr.clientapp.typing import ClientAppCallable
 
 from maxfl.core import appeal
 from maxfl.flower import keys
-from maxfl.flower.client.handlers import HandlerJudge, Handlers, check_judge
+from maxfl.flower.client.handlers import HandlerJudge, Handlers, check_judge, is_initial
 from maxfl.flower.client.measuring import Criterion, Loss, Measurement
 from maxfl.flower.client.requirement_store import RequirementStore
 from maxfl.utils.errors import InputError, shorten
@@ -106,7 +106,10 @@ class AppealMod:
         check_judge(judge)
         _check_store(keep)
         store = keep and keep.with_settings(*judge.settings)
-        return AppealMod(judge.cost, judge.bound(), keep=store)
+        mod = AppealMod(judge.cost, judge.bound(), keep=store)
+        # What begins with others' learning is of this run alone.
+        mod.judging = mod.judging._replace(may_keep=is_initial)
+        return mod
 
     def _prepare(self, message: Message, context: Context) -> Message:
         """Compute and keep what the client requires, and say nothing of it."""

@@ -1,6 +1,7 @@
 """A federation's rounds as what a simulation leaves behind: metrics, tables, a summary."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -229,13 +230,7 @@ def _scores(evaluated: Sequence[Round], clients: Clients) -> _Scores:
 
 
 def _clients(rounds: Sequence[Round]) -> Clients:
-    ids = {c.node: c.client_id for entry in rounds for c in entry.client_evaluations}
-    unique = all(
-        len({c.client_id for c in entry.client_evaluations}) == len(entry.client_evaluations)
-        for entry in rounds
-    )
-    known = unique and all(client_id >= 0 for client_id in ids.values())
-    identity = {node: client_id if known else node for node, client_id in ids.items()}
+    identity = _identities(rounds)
     order = {name: k for k, name in enumerate(sorted(set(identity.values())))}
     slots = {node: order[name] for node, name in identity.items()}
     train_sizes, test_sizes = (np.zeros(len(order), np.int64) for _ in range(2))
@@ -245,8 +240,34 @@ def _clients(rounds: Sequence[Round]) -> Clients:
         for participant in entry.participants:
             if participant.node in slots:
                 train_sizes[slots[participant.node]] = int(participant.examples)
-    word = "client" if known else "node"
-    return Clients(slots, np.array([f"{word} {name}" for name in order]), train_sizes, test_sizes)
+    names = np.array([f"{name.word} {name.number}" for name in order])
+    return Clients(slots, names, train_sizes, test_sizes)
+
+
+class _Identity(NamedTuple):
+    """What a client is known by."""
+
+    word: str
+    number: int
+
+
+def _identities(rounds: Sequence[Round]) -> dict[int, _Identity]:
+    """Return what each node's client is known by: its number, or its node where that is unsure.
+
+    A number is what a client claims. The first that it claims counts, and it is no name where two
+    nodes claim it in one round.
+    """
+    claims: dict[int, int] = {}
+    contested: set[int] = {-1}
+    for entry in rounds:
+        numbers = Counter(client.client_id for client in entry.client_evaluations)
+        contested |= {number for number, nodes in numbers.items() if nodes > 1}
+        for client in entry.client_evaluations:
+            claims.setdefault(client.node, client.client_id)
+    return {
+        node: _Identity("node", node) if number in contested else _Identity("client", number)
+        for node, number in claims.items()
+    }
 
 
 def _cohorts(rounds: Sequence[Round], slots: dict[int, int]) -> CohortRecord:

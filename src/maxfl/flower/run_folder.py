@@ -197,7 +197,7 @@ class FederationFolder:
         _append(self._path / ROUND_LOG, format_round(entry, self._info.metric))
         self._note_metrics(entry)
         self._note_stall(state.rounds)
-        self.trackers.note(points_of(entry, self._info.metric))
+        self.trackers.note(points_of(state.rounds, self._info.metric))
         self.progress.report("rounds", done, self._info.rounds)
 
     def finish(self, state: TrainingState, temperature: float, extra: dict[str, Any]) -> None:

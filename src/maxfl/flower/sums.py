@@ -115,11 +115,15 @@ def estimate_near(near: float, participated: int) -> float:
 
 
 def sum_gaps(gaps: list[float]) -> float:
-    """Add up gaps, each counted as ``GAP_RATIO`` times the median at most.
+    """Add up gaps, each counted as ``GAP_RATIO`` times the lower median at most.
 
     s begins at their mean, and one client that claims a gap of 10¹⁸ would put it out of reach.
     """
-    return float(np.minimum(gaps, GAP_RATIO * np.median(gaps)).sum()) if gaps else 0.0
+    positive = sorted(gap for gap in gaps if gap > 0)
+    if not positive:
+        return 0.0
+    typical = positive[(len(positive) - 1) // 2]
+    return float(np.minimum(gaps, GAP_RATIO * typical).sum())
 
 
 def sum_updates(
@@ -129,13 +133,18 @@ def sum_updates(
     aggregator: Aggregator,
     *,
     by_examples: bool,
+    exact: bool,
 ) -> RoundSums:
-    """Add up Σ q_k Δ_k and Σ q_k by an aggregator; n_k takes the place of q_k ``by_examples``."""
+    """Add up Σ q_k Δ_k and Σ q_k by an aggregator; n_k takes the place of q_k ``by_examples``.
+
+    ``exact`` sums are in double precision: what rounding adds to a client's term, noise must hide.
+    """
+    kind = np.float64 if exact else np.float32
     weights = np.array(
-        [reply.examples if by_examples else reply.weight for reply in accepted], np.float32
+        [reply.examples if by_examples else reply.weight for reply in accepted], kind
     )
-    factors = weights * np.array([_clipping(aggregator, reply) for reply in accepted], np.float32)
     if not accepted or aggregator.rule is AggregationRule.MEAN:
+        factors = weights * np.array([_clipping(aggregator, reply) for reply in accepted], kind)
         update, weight = _stream(accepted, factors, model), float(weights.sum())
     else:
         update, weight = _put_together(accepted, weights, model, aggregator)
@@ -149,10 +158,10 @@ def _clipping(aggregator: Aggregator, reply: AcceptedReply) -> float:
     return min(1.0, float(aggregator.hparams.clip_norm) / reply.norm)
 
 
-def _stream(accepted: list[AcceptedReply], factors: NDArray[np.float32], model: Arrays) -> Arrays:
+def _stream(accepted: list[AcceptedReply], factors: NDArray[Any], model: Arrays) -> Arrays:
     """Add up Σ f_k (w − w_k), a piece of an array at a time, in the order of the replies."""
     total = {
-        name: np.zeros(array.shape, sum_type(array))
+        name: np.zeros(array.shape, np.result_type(sum_type(array), factors.dtype))
         for name, array in model.items()
         if is_trained(array)
     }
@@ -160,7 +169,7 @@ def _stream(accepted: list[AcceptedReply], factors: NDArray[np.float32], model: 
         for name, into in total.items():
             flat = into.reshape(-1)
             for reply, factor in zip(accepted, factors, strict=True):
-                for place, piece in update_pieces(model[name], reply.arrays[name]):
+                for place, piece in update_pieces(model[name], reply.arrays[name], flat.dtype):
                     piece *= factor
                     flat[place] += piece
     return total
@@ -168,7 +177,7 @@ def _stream(accepted: list[AcceptedReply], factors: NDArray[np.float32], model: 
 
 def _put_together(
     accepted: list[AcceptedReply],
-    weights: NDArray[np.float32],
+    weights: NDArray[Any],
     model: Arrays,
     aggregator: Aggregator,
 ) -> tuple[Arrays, float]:
@@ -200,7 +209,8 @@ def take_step(
 
 def _step(w: NDArray[Any], total: NDArray[Any], scale: np.float32, rate: float) -> NDArray[Any]:
     """Return w − η_g · scale · Σ q_k Δ_k in the type of w, piece by piece."""
-    stepped = total if total.dtype == w.dtype and total.flags.writeable else np.empty_like(w)
+    can_stay = total.dtype == w.dtype and total.flags.writeable and total.flags.c_contiguous
+    stepped = total if can_stay else np.empty(w.shape, w.dtype)
     flat, before, along = stepped.reshape(-1), w.reshape(-1), total.reshape(-1)
     for start in range(0, before.size, PIECE):
         place = slice(start, start + PIECE)

@@ -66,7 +66,7 @@ def array(rng):
         np.ones(4, np.float32), np.ones((3, 1), np.float32), np.ones(3), np.ones(3, np.int64),
         np.zeros(0, np.float32),
     ]  # fmt: skip
-    kind = rng.integers(len(values) + 7)
+    kind = rng.integers(len(values) + 8)
     if kind < len(values):
         replaced = {n: values[kind] if n == "w" else a for n, a in START.items()}
         return lambda content: content.update({"arrays": arrays(replaced)})
@@ -78,6 +78,11 @@ def array(rng):
     if kind == 2:
         return lambda content: content.update({"more": arrays(START)})
     cut, noise = int(rng.integers(1, 60)), rng.bytes(200)
+    if kind == 3:  # (True, 1) equals (1, 1), the shape of b
+        return lambda content: changed(
+            content["arrays"], "b", lambda data: data.replace(b"(1, 1), }  ", b"(True, 1), }")
+        )
+    kind -= 1
     changes = (
         lambda _: noise,
         lambda data: data[:-cut],

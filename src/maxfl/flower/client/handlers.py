@@ -149,13 +149,20 @@ def _check_start(message: Message) -> None:
             "the solo model of appeal_mod.from_evaluate begins with the federation's initial "
             "model, and none came: name its file, `maxfl flower prepare ... --model FILE`"
         )
-    config: Any = next(iter(message.content.config_records.values()), {})
-    number = config.get(ROUND, 1)
-    if number > 1 or message.metadata.message_type == MessageType.EVALUATE:
+    if not is_initial(message):
         log(WARNING, "this client's solo model begins with the federation's model of round %s, not "
-            "with the initial one, so it requires more than others: keep requirements from run to "
-            "run (RequirementStore), or prepare them (maxfl flower prepare --model)",
-            number)  # fmt: skip
+            "with the initial one, so it requires more than others, in this run: prepare what it "
+            "requires (maxfl flower prepare --model)", _round(message))  # fmt: skip
+
+
+def is_initial(message: Message) -> bool:
+    """Return whether a message has the federation's initial model."""
+    return _round(message) <= 1 and message.metadata.message_type != MessageType.EVALUATE
+
+
+def _round(message: Message) -> Any:
+    config: Any = next(iter(message.content.config_records.values()), {})
+    return config.get(ROUND, 1)
 
 
 def _apart(context: Context) -> Context:

@@ -24,6 +24,7 @@ class Criterion(NamedTuple):
         loss_fn: Measures the loss.
         requirement: ρ_k, or what computes it.
         keep: Where ρ_k outlives the run, if it does.
+        may_keep: Whether what is computed at a message holds for other runs too.
     """
 
     loss_key: str
@@ -31,6 +32,7 @@ class Criterion(NamedTuple):
     loss_fn: Loss
     requirement: float | Loss
     keep: RequirementStore | None = None
+    may_keep: Callable[[Message], bool] = lambda message: True  # noqa: ARG005
 
     def measure(self, message: Message, context: Context) -> "Measurement":
         """Measure the model that came in, beside what is required of it."""
@@ -59,7 +61,8 @@ class Criterion(NamedTuple):
 
         if self.keep is None:
             return compute()
-        return self.keep.get(self.requirement_key, context, compute)
+        may_keep = self.may_keep(message)
+        return self.keep.get(self.requirement_key, context, compute, keep=may_keep)
 
 
 class Measurement(NamedTuple):

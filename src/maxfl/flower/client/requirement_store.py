@@ -67,10 +67,13 @@ class RequirementStore:
             )
         return folder
 
-    def get(self, name: str, context: Context, compute: Callable[[], float]) -> float:
+    def get(
+        self, name: str, context: Context, compute: Callable[[], float], *, keep: bool = True
+    ) -> float:
         """Return a requirement that is kept for these data and settings, or compute and keep it.
 
         Of several processes that need the same one, one computes and the others wait for it.
+        Without ``keep`` what is computed is of this run alone.
         """
         folder = self.folder_on(context)
         if folder is None:
@@ -86,7 +89,8 @@ class RequirementStore:
                 return kept
             _say_why(name, path)
             value = compute()
-            _write(path, digest, value)
+            if keep:
+                _write(path, digest, value)
         return value
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from flwr.common.logger import log
 
 from maxfl.core.metrics import ACCURACY, MetricInfo
-from maxfl.flower.monitoring.prometheus import Exporter, Timing, exposition
+from maxfl.flower.monitoring.prometheus import NO_TIMING, Exporter, Timing, exposition
 from maxfl.flower.monitoring.stall import stall_of
 from maxfl.flower.round_log import Round
 from maxfl.runs.trackers import tracker
@@ -73,14 +73,18 @@ class Monitor:
     def begin(self, rounds: Sequence[Round]) -> None:
         """Take up a run after some rounds."""
         self._at = time.monotonic()
-        self._exporter.publish(exposition(rounds, self._planned, metric=self._metric))
+        self._publish(rounds)
 
     def note(self, rounds: Sequence[Round]) -> None:
         """Tell of the last of the rounds."""
         seconds, self._at = time.monotonic() - self._at, time.monotonic()
-        timing = Timing(time.time(), seconds)
-        self._exporter.publish(exposition(rounds, self._planned, timing, self._metric))
+        self._publish(rounds, Timing(time.time(), seconds))
         self.warn(rounds)
+
+    def _publish(self, rounds: Sequence[Round], timing: Timing = NO_TIMING) -> None:
+        """Serve the metrics after some rounds, where anybody may ask for them."""
+        if self._options.metrics_port is not None:
+            self._exporter.publish(exposition(rounds, self._planned, timing, self._metric))
 
     def warn(self, rounds: Sequence[Round]) -> None:
         """Warn where the federation stands still."""

@@ -7,7 +7,7 @@ time, so that a server needs room for the model and not for every client's copy 
 import math
 from collections.abc import Iterator, Mapping
 from io import BytesIO
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from flwr.app import Array, ArrayRecord
@@ -30,12 +30,17 @@ def to_record(model: Arrays) -> ArrayRecord:
 
 def to_arrays(record: ArrayRecord) -> Arrays:
     """Return a model that Flower sends; not to be written to, since it lies in the message."""
-    return {name: _view(array.data) for name, array in record.items()}
+    return {name: _view(array.data, _read_header(array.data)) for name, array in record.items()}
 
 
 def check_kinds(model: Mapping[str, NDArray[Any]], *, secure: bool) -> None:
     """Refuse a model with arrays that can't be averaged, before anybody trains it."""
     for name, array in model.items():
+        if secure and array.ndim == 0:
+            raise InputError(
+                f"the model's array {name} is a single number without a dimension, which Flower's "
+                f"secure aggregation can't sum: send it with the shape (1,)"
+            )
         if is_trained(array):
             continue
         if array.dtype.kind not in "biu":
@@ -67,26 +72,37 @@ def read_array(data: bytes, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDA
     NumPy believes the header: one that claims a million gigabytes would end the server.
     """
     try:
-        stream = BytesIO(data)
-        found_shape, _, found_dtype = HEADERS[npy.read_magic(stream)](stream)
+        header = _read_header(data)
     except Exception as error:  # whatever a forged header may raise
         return f"can't be read: {type(error).__name__}"
-    if found_shape != shape or found_dtype != dtype:
-        return f"is {found_dtype}{found_shape}; expected {dtype}{shape}"
+    if header.shape != shape or header.dtype != dtype:
+        return f"is {header.dtype}{header.shape}; expected {dtype}{shape}"
     size = math.prod(shape) * dtype.itemsize
-    if len(data) - stream.tell() != size:
-        return f"has {len(data) - stream.tell()} bytes; expected {size}"
-    return _view(data)
+    if len(data) - header.size != size:
+        return f"has {len(data) - header.size} bytes; expected {size}"
+    # The expected shape: (True, 1) equals (1, 1), and is none.
+    return _view(data, header._replace(shape=shape, dtype=dtype))
 
 
-def _view(data: bytes) -> NDArray[Any]:
-    """Return the array in some bytes of NumPy's format, in the order of C, copied only for that."""
+class _Header(NamedTuple):
+    """What bytes of NumPy's format say of themselves, and where the numbers begin."""
+
+    shape: tuple[int, ...]
+    by_column: bool
+    dtype: np.dtype[Any]
+    size: int
+
+
+def _read_header(data: bytes) -> _Header:
     stream = BytesIO(data)
-    shape, by_column, dtype = HEADERS[npy.read_magic(stream)](stream)
-    found = np.ndarray(
-        shape, dtype, buffer=data, offset=stream.tell(), order="F" if by_column else "C"
-    )
-    return np.ascontiguousarray(found).reshape(shape)
+    found = HEADERS[npy.read_magic(stream)](stream)
+    return _Header(*found, stream.tell())
+
+
+def _view(data: bytes, header: _Header) -> NDArray[Any]:
+    """Return the array in some bytes of NumPy's format."""
+    order: Literal["F", "C"] = "F" if header.by_column else "C"
+    return np.ndarray(header.shape, header.dtype, buffer=data, offset=header.size, order=order)
 
 
 def norm_of_update(model: Arrays, after: Arrays, *, exact: bool) -> float:
@@ -107,18 +123,22 @@ def norm_of_update(model: Arrays, after: Arrays, *, exact: bool) -> float:
 
 
 def update_pieces(
-    before: NDArray[Any], after: NDArray[Any]
+    before: NDArray[Any], after: NDArray[Any], dtype: np.dtype[Any] | None = None
 ) -> Iterator[tuple[slice, NDArray[Any]]]:
     """Give w − w_k of an array, flat and piece by piece, with the place of each.
 
-    The next piece is written over the last.
+    The next piece is written over the last. The type is that of sums, if no other is given.
     """
     flat_before, flat_after = before.reshape(-1), after.reshape(-1)
-    room = np.empty(min(PIECE, before.size), sum_type(before))
+    room = np.empty(min(PIECE, before.size), sum_type(before) if dtype is None else dtype)
     for start in range(0, flat_before.size, PIECE):
         place = slice(start, min(start + PIECE, flat_before.size))
         piece = room[: place.stop - start]
-        yield place, np.subtract(flat_before[place], flat_after[place], out=piece)
+        # By the type of the piece: half precision would subtract in half precision.
+        yield (
+            place,
+            np.subtract(flat_before[place], flat_after[place], out=piece, dtype=piece.dtype),
+        )
 
 
 def update_of(model: Arrays, after: Arrays) -> Arrays:

@@ -12,8 +12,8 @@ MAX_METRICS = 200
 MAX_NUMBERS = 10_000
 """Numbers of a reply in all, those in lists too."""
 MAX_NAME_LENGTH = 200
-MAX_MAGNITUDE = 1e100
-"""Of a number: sums over all clients stay finite."""
+MAX_MAGNITUDE = 1e30
+"""Of a number: sums over all clients stay finite, in single precision too."""
 
 
 def wrong_metrics(metrics: MetricRecord) -> str:

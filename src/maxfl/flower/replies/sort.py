@@ -19,8 +19,8 @@ MAX_WEIGHT = 0.25
 """s(1 − s) is never larger."""
 MAX_GAP = 100.0
 """G: under secure aggregation a larger gap counts as this, since numbers there have bounds."""
-MAX_EXAMPLES = 1e12
-"""More samples than any client has."""
+MAX_EXAMPLES = 2**31 - 1
+"""More samples than a client has, and than tables hold."""
 NORM_RATIO = 100.0
 """By default an update may be so many times as long as the median one of its round.
 
@@ -133,13 +133,14 @@ def _without_long(found: SortedReplies, largest: float | None) -> SortedReplies:
         # Where most send back what they were sent, no length is out of proportion to theirs.
         largest = NORM_RATIO * median if median > 0 else math.inf
         allowed = f"{NORM_RATIO:g} times the median of the round"
-    fitting = [reply for reply in found.accepted if reply.norm <= largest]
+    fitting = [r for r in found.accepted if r.norm <= largest and math.isfinite(r.norm)]
+    accepted = {reply.node for reply in fitting}
     long = [
         RefusedReply(
             reply.node, f"its update has norm {reply.norm:.3g}; {allowed} is {largest:.3g}"
         )
         for reply in found.accepted
-        if not reply.norm <= largest
+        if reply.node not in accepted
     ]
     return found._replace(accepted=fitting, rejected=[*found.rejected, *long])
 
