@@ -126,8 +126,7 @@ def prepare_command(
     Example: maxfl flower prepare my-federation --node-config 'partition-id=3 num-partitions=4
     maxfl-requirements="/srv/maxfl"'
     """
-    if find_spec("flwr") is None:
-        raise InputError("Flower is not installed: pip install 'maxfl[flower]'")
+    _need_flower()
     from maxfl.flower.client.prepare import Node, prepare
 
     configs = [_parse_config(text) for text in (node_config, run_config, train_config)]

@@ -1,7 +1,7 @@
 """What server and clients call things in their messages."""
 
 WEIGHT = "maxfl-weight"
-"""Metric of a reply: q_k, in (0, ¼]."""
+"""Metric of a reply: q_k, in [0, ¼]; 0 where it underflows."""
 SATISFIED = "maxfl-satisfied"
 """Metric of a reply: 1 if the model that came in meets the client's requirement, else 0."""
 OLD_SATISFIED = "maxfl-appeal"
