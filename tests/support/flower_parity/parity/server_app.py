@@ -17,6 +17,7 @@ def main(grid, context):
         server_lr=setting.TRAINING.server_lr,
         server_schedule=setting.SCHEDULE,
         decline_after=setting.DECLINE_AFTER,
+        min_participants=0,  # as the simulation, which has no such rule
         fraction_evaluate=0.0,
         min_available_nodes=setting.CLIENTS,
         min_train_nodes=setting.CLIENTS,
