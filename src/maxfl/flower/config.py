@@ -1,5 +1,6 @@
 """What an operator chose for a federation: checked, and as plain data."""
 
+import math
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Any, Literal, NamedTuple
@@ -10,6 +11,7 @@ from maxfl.core.algorithm import Algorithm
 from maxfl.core.metrics import ACCURACY, MetricInfo
 from maxfl.core.schedules import Schedule, ScheduleKind, exponential
 from maxfl.flower.privacy import Privacy, validate_privacy
+from maxfl.flower.replies.sort import ReplyLimits
 from maxfl.utils.errors import InputError, check_number
 
 RENAMED = {
@@ -112,6 +114,16 @@ class StrategyConfig(NamedTuple):
             return min(LEAST_PARTICIPANTS, sampled)
         return self.min_participants
 
+    def reply_limits(self, examples_key: str, *, needs_gap: bool) -> ReplyLimits:
+        """Return what replies must keep to, in a round that asks for gaps or does not."""
+        # What is clipped need not be rejected; and who is, noise could not hide.
+        private = self.privacy is not None
+        return ReplyLimits(
+            math.inf if private else self.max_update_norm, examples_key,
+            needs_examples=self.observe_only, quantile=self.quantile,
+            clips=private or self.aggregator.clips, needs_gap=needs_gap,
+        )  # fmt: skip
+
     @property
     def private(self) -> bool:
         """Whether results are differentially private."""
@@ -128,6 +140,15 @@ def refuse_renamed(arguments: Iterable[str]) -> None:
     if old := [name for name in arguments if name in RENAMED]:
         new = "; ".join(f"{name}= is called {RENAMED[name]}= now" for name in old)
         raise InputError(f"maxfl.flower.MaxFL: {new}")
+
+
+def check_rounds(config: StrategyConfig, rounds: int) -> None:
+    """Refuse so few rounds that nobody could ever decline."""
+    if config.decline_after is not None and config.decline_after >= rounds:
+        raise InputError(
+            f"decline_after = {config.decline_after}, but there are only {rounds} rounds: nobody "
+            f"could ever decline. Lower it, or leave it out"
+        )
 
 
 def check_state_arrays(config: StrategyConfig, names: Iterable[str]) -> None:

@@ -4,7 +4,6 @@ A subclass of Flower's FedAvg, whose sampling, evaluation and loop stay. The ste
 simulation: the same direction, the same temperatures, schedules and aggregators.
 """
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from logging import INFO, WARNING
 from pathlib import Path
@@ -38,23 +37,20 @@ from maxfl.flower.aggregation import (
 from maxfl.flower.config import (
     AUTO,
     StrategyConfig,
+    check_rounds,
     check_state_arrays,
     describe,
     refuse_renamed,
     validate,
 )
-from maxfl.flower.evaluation import (
-    MetricNames,
-    app_metrics,
-    read_evaluations,
-    summarise_round,
-)
+from maxfl.flower.evaluation import MetricNames, app_metrics, read_evaluations
 from maxfl.flower.monitoring.extension import as_begun
 from maxfl.flower.monitoring.monitor import LOOPBACK, Monitor, monitor_options
 from maxfl.flower.privacy import Privacy, guarantee, poisson_sample
 from maxfl.flower.replies.arrays import Arrays, check_kinds, to_arrays, to_record
-from maxfl.flower.replies.sort import ReplyLimits, SortedReplies, sort_replies
-from maxfl.flower.round_log import ClientEvaluation, Event, Participant, Round, format_round
+from maxfl.flower.replies.sort import sort_replies
+from maxfl.flower.round_entry import begin_entry, end_entry, log_events
+from maxfl.flower.round_log import ClientEvaluation, Event, Round, format_round
 from maxfl.flower.run_folder import (
     EvaluateFn,
     FederationFolder,
@@ -69,7 +65,7 @@ from maxfl.flower.secure.generator import Randomness, SecureGenerator
 from maxfl.flower.solver import follow_gaps, init_solver, server_rate, solver_of_round
 from maxfl.flower.sums import Counts
 from maxfl.runs.trackers.base import OpenTracker
-from maxfl.utils.errors import InputError, check_number
+from maxfl.utils.errors import check_number
 
 
 class MaxFL(FedAvg):
@@ -174,12 +170,6 @@ class MaxFL(FedAvg):
             state_arrays=None if state_arrays is None else tuple(state_arrays),
         )
         validate(self._config, self.fraction_evaluate)
-        # What is clipped need not be rejected; and who is, noise could not hide.
-        max_norm = max_update_norm if privacy is None else math.inf
-        self._limits = ReplyLimits(
-            max_norm, self.weighted_by_key, observe_only, self._config.quantile,
-            clips=privacy is not None or self._config.aggregator.clips,
-        )  # fmt: skip
         self._metric_names = MetricNames(metric_key or metric.name, self.weighted_by_key)
         self._folder_path, self._resume = None if folder is None else Path(folder), resume
         self._title = title
@@ -220,12 +210,7 @@ class MaxFL(FedAvg):
         evaluate_fn: EvaluateFn | None = None,
     ) -> Result:
         """Run as Flower does, in a folder if there is one, from where it stopped if it did."""
-        decline_after = self._config.decline_after
-        if decline_after is not None and decline_after >= num_rounds:
-            raise InputError(
-                f"decline_after = {decline_after}, but there are only {num_rounds} rounds: nobody "
-                f"could ever decline. Lower it, or leave it out"
-            )
+        check_rounds(self._config, num_rounds)
         self.num_rounds = num_rounds
         training_grid = self.training_grid(grid)
 
@@ -345,7 +330,7 @@ class MaxFL(FedAvg):
         # In one order, so that sums have the same bits whoever answers first.
         messages = sorted(replies, key=lambda reply: reply.metadata.src_node_id)
         solver = solver_of_round(self._config, self._solver)
-        limits = self._limits._replace(needs_gap=solver.asks_gaps)
+        limits = self._config.reply_limits(self.weighted_by_key, needs_gap=solver.asks_gaps)
         asked = set(self._sampled)
         sorted_replies = sort_replies(messages, asked, self._model, limits)
         answered = asked & {message.metadata.src_node_id for message in messages}
@@ -353,8 +338,11 @@ class MaxFL(FedAvg):
         secure = None if self._secagg is None else self._secagg.result
         total = add_up(self._config, self._model, sampled, sorted_replies, secure, self.rng)
         counts, events = total.counts, absences(sampled, sorted_replies, secure)
-        _log_events(events)
-        self._begin_entry(self._rounds_before + server_round, counts, events, sorted_replies)
+        log_events(events)
+        self._current = begin_entry(
+            self._config, self._rounds_before + server_round, sampled, counts, events,
+            sorted_replies, audits=self._audits,
+        )  # fmt: skip
         of_apps: dict[str, Any] = {}
         if self._config.privacy is None:
             nodes = {reply.node for reply in sorted_replies.accepted if reply.examples > 0}
@@ -369,28 +357,6 @@ class MaxFL(FedAvg):
             self._current = self._current and self._current._replace(no_step=problem)
             return None, metrics
         return None if model is None else to_record(model), metrics
-
-    def _begin_entry(
-        self, number: int, counts: Counts, events: list[Event], replies: SortedReplies
-    ) -> None:
-        """Note what happened in a round's training."""
-        collects = self._config.collect_losses
-        counts_examples = collects or self._config.observe_only
-        participants = [
-            Participant(r.node, r.weight, r.examples if counts_examples else 0.0, r.satisfied)
-            for r in replies.accepted
-        ]
-        self._current = Round(
-            number,
-            solver_of_round(self._config, self._solver),
-            counts,
-            evaluation=None,
-            # Who was drawn is what hides everybody; the log is for the operator alone.
-            events=[] if self._config.private else events,
-            sampled=self._sampled if collects else [],
-            participants=participants if collects or self._audits else [],
-            client_evaluations=[],
-        )
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -408,7 +374,7 @@ class MaxFL(FedAvg):
     ) -> MetricRecord | None:
         """Average what clients say of the new model, without replies that are no good."""
         found = read_evaluations(replies, self._evaluation_nodes, self._metric_names)
-        _log_events(found.events)
+        log_events(found.events)
         metrics = super().aggregate_evaluate(server_round, found.messages)
         if metrics is not None:
             metrics.pop(keys.PARTITION, None)  # a name; its mean means nothing
@@ -419,19 +385,10 @@ class MaxFL(FedAvg):
         """Note what clients say of the model after a round, and save the round."""
         if self._current is None:  # evaluated without training
             return
-        entry = self._current._replace(
-            evaluation=summarise_round(evaluations),
-            events=[*self._current.events, *events],
-            client_evaluations=evaluations if self._config.collect_losses else [],
-        )
+        entry = end_entry(self._config, self._current, evaluations, events)
         self._current = None
         self.rounds.append(entry)
         log(INFO, format_round(entry, self._config.metric)[0])
         if self._folder is not None:
             self._folder.save(TrainingState(self._model, self.rounds, self._solver))
         self._monitor.note(self.rounds)
-
-
-def _log_events(events: list[Event]) -> None:
-    for event in events:
-        log(INFO, "\t> node %d %s: %s", event.node, event.kind, event.reason)
