@@ -5,7 +5,8 @@
 Writes a row for each setting, variant and seed: the GM-Appeal of unseen clients at the point
 (η_l, η_g) that seen clients choose by their judging data. For a GPU: all variants take 4.6 s a
 setting and seed on an H200. docs/methods.md has the choice, docs/temperature-search.csv the rows:
-the clusters with all variants on seeds 200 to 215, the others with ten of them on 200 to 209.
+the clusters with all variants on seeds 200 to 215, those of 60 rounds with some on 200 to 229, the
+others with ten on 200 to 209.
 
     T_t = min(T_max, max(T_0 (T_1/T_0)^min(1, t/A), c·f^(t/rounds)·s_t))
 
@@ -36,8 +37,7 @@ from maxfl.data.dataset import Dataset
 from maxfl.data.emnist import emnist
 from maxfl.data.fashion_mnist import fashion_mnist
 
-ROUNDS = 200
-POINTS = list(product((0.1, 0.05, 0.01), (1.0, 3.0)))
+POINTS = tuple(product((0.1, 0.05, 0.01), (1.0, 3.0)))
 """η_l and η_g."""
 NEVER = 1_000_000
 COLUMNS = ("setting", "variant", "local_lr", "server_lr", "seed", "appeal_unseen")
@@ -109,18 +109,18 @@ VARIANTS = {
 }
 
 
-def temperature(rule: Rule, state: State) -> Any:
+def temperature(rule: Rule, state: State, rounds: int) -> Any:
     """Return T_t; ∞ in the first round of a rule that follows the gaps."""
     falling = rule.start * (rule.temperature / rule.start) ** jnp.minimum(
         1.0, state.rounds / rule.rounds
     )
-    multiple = rule.multiple * rule.fall ** (state.rounds / ROUNDS)
+    multiple = rule.multiple * rule.fall ** (state.rounds / rounds)
     now = jnp.minimum(rule.most, jnp.maximum(falling, multiple * state.scale))
     return jnp.where((state.rounds == 0) & (rule.multiple > 0), jnp.inf, now)
 
 
-def method(rules: list[Rule]) -> Algorithm:
-    """Return a method whose configurations have these rules."""
+def method(rules: list[Rule], rounds: int) -> Algorithm:
+    """Return a method whose configurations have these rules, for so many rounds."""
 
     def server_update(rule: Rule, server: Any, total: Any, cohort: Any) -> tuple[Any, State]:
         state, here = server.state, cohort.participated
@@ -136,19 +136,22 @@ def method(rules: list[Rule]) -> Algorithm:
         hparams=Rule(*(np.array(numbers, np.float32) for numbers in zip(*rules, strict=True))),
         init_server=lambda params, clients: State(jnp.float32(0), jnp.float32(0)),  # noqa: ARG005
         weight=lambda rule, server, client: appeal.weight(
-            client.cost, client.requirement, temperature(rule, server.state)
+            client.cost, client.requirement, temperature(rule, server.state, rounds)
         ),
         server_update=server_update,
     )
 
 
 class Setting(NamedTuple):
-    """Data, and what is asked of a model for them."""
+    """Data, what is asked of a model for them, and how long and with which rates it is trained."""
 
     make: Callable[[int], Federation]
-    solo_rate: float
+    solo_rate: Any
     cohort: int
     start_round: int = NEVER
+    rounds: int = 200
+    points: tuple[tuple[float, float], ...] = POINTS
+    hidden: tuple[int, ...] = (64, 30)
 
 
 @cache
@@ -180,12 +183,27 @@ def letters(seed: int) -> Federation:
     return assemble(data, partition.dirichlet(data.y, 1000, 60, 0.05, rng), rng, unseen=500)
 
 
+def two_opinions(seed: int) -> Federation:
+    """Make small clients, of which two in five contradict the others, as in README's example."""
+    rng = np.random.default_rng(seed)
+
+    def client(k: int) -> tuple[Any, Any]:
+        x = rng.normal(size=(rng.integers(20, 80), 8))
+        return x, ((x[:, 0] + x[:, 1] > 0) ^ (k % 5 < 2)).astype(int)
+
+    train, test = ([client(k) for k in range(60)] for _ in range(2))
+    return maxfl.Federation.from_clients(train, test, unseen=20)
+
+
 SETTINGS = {
     **{f"clusters {rate}": Setting(clusters, rate, 5) for rate in (0.005, 0.01, 0.05)},
     "dirichlet leave": Setting(skewed(0.0), 0.05, 5, 10),
     "dirichlet never": Setting(skewed(0.0), 0.05, 5),
     "flipped leave": Setting(skewed(0.3), 0.05, 5, 10),
     "flipped never": Setting(skewed(0.3), 0.05, 5),
+    "60 rounds": Setting(
+        two_opinions, (0.1, 0.01, 0.001), 5, rounds=60, points=((0.2, 1.0),), hidden=()
+    ),
     **{f"emnist {rate} leave": Setting(letters, rate, 10, 10) for rate in (0.01, 0.05)},
     **{f"emnist {rate} never": Setting(letters, rate, 10) for rate in (0.01, 0.05)},
 }
@@ -193,19 +211,21 @@ SETTINGS = {
 
 def run(setting: Setting, variants: list[str], seed: int) -> tuple[Any, Any]:
     """Return GM-Appeal by judging data of seen clients, and of unseen ones, [variants, points]."""
-    rules = [VARIANTS[name] for name in variants for _ in POINTS]
-    rates = np.tile(np.array(POINTS), (len(variants), 1))
+    points = setting.points
+    rules = [VARIANTS[name] for name in variants for _ in points]
+    rates = np.tile(np.array(points), (len(variants), 1))
     training = maxfl.Training(
-        ROUNDS, setting.cohort, 10, 32, rates[:, 0], rates[:, 1],
-        evaluate_every=ROUNDS, checkpoint_every=ROUNDS,
+        setting.rounds, setting.cohort, 10, 32, rates[:, 0], rates[:, 1],
+        evaluate_every=setting.rounds, checkpoint_every=setting.rounds,
     )  # fmt: skip
     history = maxfl.simulate(
-        setting.make(seed), maxfl.mlp((64, 30)), method(rules), training, seed=seed,
+        setting.make(seed), maxfl.mlp(setting.hidden), method(rules, setting.rounds), training,
+        seed=seed,
         requirement=maxfl.solo(local_lr=setting.solo_rate),
         participation=maxfl.opt_out(setting.start_round),
         server_schedule=maxfl.schedules.exponential(np.array([rule.end for rule in rules])),
     )  # fmt: skip
-    shape = len(variants), len(POINTS)
+    shape = len(variants), len(points)
     judged = np.where(history.failed(), -1.0, history.gm_appeal("seen", "judging")[:, -1])
     return judged.reshape(shape), history.gm_appeal("unseen")[:, -1].reshape(shape)
 
@@ -227,7 +247,7 @@ def main() -> None:
             best = np.mean([judged for judged, _ in found], 0).argmax(1)
             for v, variant in enumerate(given.variants):
                 for seed, (_, unseen) in zip(given.seeds, found, strict=True):
-                    point = POINTS[best[v]]
+                    point = SETTINGS[name].points[best[v]]
                     table.writerow([name, variant, *point, seed, f"{unseen[v, best[v]]:.3f}"])
             file.flush()
 

@@ -26,14 +26,7 @@ from maxfl.paper.settings import (
     TWEETS,
 )
 
-AUTO = Method(
-    "MaxFL auto",
-    {
-        "algorithm.name": "maxfl-auto", "algorithm.multiple": 2.5, "algorithm.quantile": 0.25,
-        "algorithm.gain": 0.3,
-    },
-)  # fmt: skip
-"""The numbers of the reference run; today's defaults were found better in short runs since."""
+AUTO = Method("MaxFL auto", {"algorithm.name": "maxfl-auto"})
 FALLING = Method(
     "MaxFL, T from 3 to 0.3",
     {
