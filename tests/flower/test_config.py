@@ -72,7 +72,7 @@ def test_the_defaults_are_those_of_the_solver():
         (MaxFL(epsilon=0.5, server_schedule=constant), "maxfl-auto", 0.5, constant),
     ):
         config = strategy._config
-        assert (config.algorithm.name, config.step_epsilon) == (name, epsilon)
+        assert (config.stepping.name, config.step_epsilon) == (name, epsilon)
         assert config.chosen_schedule == schedule
 
 

@@ -47,7 +47,12 @@ class HParams(NamedTuple):
 
 def weight(hparams: HParams, server: Server, client: Client) -> Array:
     """Return F_k^q."""
-    return (client.loss + TINY) ** hparams.q
+    return fair_weight(client.loss, hparams.q)
+
+
+def fair_weight(loss: Any, q: Any) -> Any:
+    """Compute F^q, of JAX arrays and of numbers alike."""
+    return (loss + TINY) ** q
 
 
 def client_update(

@@ -11,6 +11,7 @@ when first asked for: clients need no JAX.
 from typing import TYPE_CHECKING, Any
 
 from maxfl.flower.appeal_mod import appeal_mod
+from maxfl.flower.client.control_variate import correction
 from maxfl.flower.client.requirement_store import RequirementStore
 from maxfl.flower.secagg_mod import secure_mod
 
@@ -31,4 +32,4 @@ else:
         raise AttributeError(f"maxfl.flower has no {name}")
 
 
-__all__ = ["MaxFL", "Privacy", "RequirementStore", "appeal_mod", "secure_mod"]
+__all__ = ["MaxFL", "Privacy", "RequirementStore", "appeal_mod", "correction", "secure_mod"]

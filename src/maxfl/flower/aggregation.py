@@ -1,4 +1,4 @@
-"""A round's replies added up, as privately as the operator chose; the step, or why there is none.
+"""A round's replies added up, as privately as the operator chose; or why that makes no step.
 
 Sums come from the replies themselves or from secure aggregation; noise, where there is any, is
 added before anybody looks at them. Where there is noise, secure aggregation that failed is a round
@@ -12,12 +12,13 @@ import numpy as np
 from maxfl.core.aggregators import AggregationRule, krum_limit, mean
 from maxfl.flower.config import StrategyConfig
 from maxfl.flower.privacy import Privacy, add_noise, is_lost_in_noise
-from maxfl.flower.replies.arrays import Arrays
+from maxfl.flower.replies.arrays import Arrays, norm_of_update
 from maxfl.flower.replies.sort import SortedReplies
 from maxfl.flower.round_log import Event, Solver
 from maxfl.flower.secagg_server import SecAggResult
 from maxfl.flower.secure.bounds import most_drawn, shorten, wrong_sums
 from maxfl.flower.secure.generator import Randomness
+from maxfl.flower.server.methods import fairness_of, steepness
 from maxfl.flower.sums import (
     Counts,
     RoundSums,
@@ -25,7 +26,6 @@ from maxfl.flower.sums import (
     estimate_counts,
     sum_gaps,
     sum_updates,
-    take_step,
 )
 
 
@@ -46,11 +46,19 @@ class Sampled(NamedTuple):
 
 
 class RoundTotal(NamedTuple):
-    """What a round adds up to; no sums if there are no secure ones, with the problem."""
+    """What a round adds up to.
+
+    Attributes:
+        counts: How clients answered.
+        sums: None if there are no secure ones.
+        problem: Why there are none.
+        steepness: Σ q_k h_k of q-FFL; None of other methods.
+    """
 
     counts: Counts
     sums: RoundSums | None
     problem: str = ""
+    steepness: float | None = None
 
 
 def add_up(
@@ -124,11 +132,31 @@ def _add_up_plainly(
     counts = count_replies(len(sampled.nodes), replies, len(sampled.answered))
     sums = sum_updates(
         replies.accepted, counts, model, aggregator,
-        by_examples=config.observe_only, exact=config.private,
+        by_examples=config.by_examples, exact=config.private,
     )  # fmt: skip
     near = sum(reply.near for reply in replies.accepted)
     gaps = sum_gaps([reply.gap for reply in replies.accepted])
-    return RoundTotal(counts, _as_asked(sampled.solver, sums._replace(near=near, gaps=gaps)))
+    sums = _as_asked(sampled.solver, sums._replace(near=near, gaps=gaps))
+    return RoundTotal(counts, sums, steepness=_sum_steepness(config, model, replies))
+
+
+def _sum_steepness(config: StrategyConfig, model: Arrays, replies: SortedReplies) -> float | None:
+    """Return Σ q_k h_k of q-FFL, over what gradients train; None for other methods."""
+    q = fairness_of(config.algorithm)
+    if q is None:
+        return None
+    trained = {name: w for name, w in model.items() if not config.is_state(name)}
+    return sum(
+        reply.weight
+        * steepness(
+            q,
+            config.local_rate,
+            reply.weight,
+            norm_of_update(trained, reply.arrays, exact=True),
+        )
+        for reply in replies.accepted
+        if reply.weight > 0
+    )
 
 
 def _take_secure_sums(sampled: Sampled, secure: SecAggResult) -> RoundTotal:
@@ -144,19 +172,6 @@ def _as_asked(solver: Solver, sums: RoundSums) -> RoundSums:
     """Return the sums without those that nobody was asked for: there is nothing to hide in them."""
     near = sums.near if solver.follows_gaps else None
     return sums._replace(near=near, gaps=sums.gaps if solver.asks_gaps else None)
-
-
-def step_along(
-    config: StrategyConfig, rate: float, model: Arrays, total: RoundTotal
-) -> Arrays | None:
-    """Return the model after a step at the rate η_g, if there are sums to step along."""
-    if total.sums is None:
-        return None
-
-    def rate_of(name: str) -> float:
-        return 1.0 if config.is_state(name) else rate
-
-    return take_step(config.step_epsilon, rate_of, model, total.sums)
 
 
 def why_no_step(

@@ -11,13 +11,16 @@ for reported figures alone.
 
 import math
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from flwr.app import ConfigRecord, Context, Error, Message, MessageType, MetricRecord, RecordDict
 from flwr.clientapp.typing import ClientAppCallable
 
+from maxfl.algorithms.qffl import fair_weight
 from maxfl.core import appeal
 from maxfl.flower import keys
+from maxfl.flower.client.control_variate import Named, train_corrected, without_control
 from maxfl.flower.client.handlers import HandlerJudge, Handlers, check_judge, is_initial
 from maxfl.flower.client.measuring import Criterion, Loss, Measurement
 from maxfl.flower.client.requirement_store import RequirementStore
@@ -66,6 +69,7 @@ class AppealMod:
         kind = message.metadata.message_type
         if kind not in (MessageType.TRAIN, MessageType.EVALUATE):
             return app(message, context)
+        message, control = without_control(message)
         if keys.SECURE in message.content.config_records:
             raise InputError(
                 "the server asks for secure aggregation, for which this client has no mod: "
@@ -74,6 +78,9 @@ class AppealMod:
         if _config(message).get(keys.PREPARE, False):
             return self._prepare(message, context)
         if kind == MessageType.TRAIN:
+            if control:
+                run: Any = _config(message)[keys.CONTROL_RUN]
+                app = partial(_corrected, control, run, app)
             return _train(self.judging, message, context, app)
         return _evaluate(self.judging, self.test, message, context, app)
 
@@ -146,12 +153,27 @@ def _train(
     reply = app(message, context)
     if reply.has_error():
         return reply
-    temperature: Any = config.get(keys.TEMPERATURE, 1.0)
-    weight = float(appeal.weight(measured.loss, measured.requirement, temperature))
+    weight = _weight(measured, config)
     solver = _solver_metrics(measured, config.get(keys.SCALE), config.get(keys.QUANTILE))
     metrics = {keys.SATISFIED: int(measured.satisfied), keys.WEIGHT: weight}
     _add_metrics(reply, metrics | solver | losses)
     return reply
+
+
+def _corrected(
+    control: Named, run: int, app: ClientAppCallable, message: Message, context: Context
+) -> Message:
+    """Let the app train by SCAFFOLD."""
+    return train_corrected(message, control, run, context, app)
+
+
+def _weight(measured: Measurement, config: ConfigRecord) -> float:
+    """Return q_k of the gap, or F_k^q where the server trains by q-FFL."""
+    fairness: Any = config.get(keys.FAIRNESS)
+    if fairness is not None:
+        return fair_weight(measured.loss, fairness)
+    temperature: Any = config.get(keys.TEMPERATURE, 1.0)
+    return float(appeal.weight(measured.loss, measured.requirement, temperature))
 
 
 def _solver_metrics(measured: Measurement, scale: Any, quantile: Any) -> dict[str, float]:

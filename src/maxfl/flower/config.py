@@ -3,16 +3,18 @@
 import math
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
-from maxfl.algorithms import fedavg, maxfl, maxfl_auto
+from maxfl.algorithms import fedavg
 from maxfl.core.aggregators import AggregationRule, Aggregator
 from maxfl.core.algorithm import Algorithm
 from maxfl.core.metrics import ACCURACY, MetricInfo
 from maxfl.core.schedules import Schedule, ScheduleKind, exponential
+from maxfl.core.server_optimizers import OptimizerKind, ServerOptimizer
 from maxfl.flower.privacy import Privacy, validate_privacy
 from maxfl.flower.replies.sort import ReplyLimits
-from maxfl.utils.errors import InputError, check_number
+from maxfl.flower.server.methods import BY_WEIGHT, epsilon_of, weighs_by_samples
+from maxfl.utils.errors import InputError, check_number, shorten
 
 RENAMED = {
     "floor": "min_participants",
@@ -30,8 +32,6 @@ OUR_STATE = ("state.*",)
 """Arrays that are state unless an operator says otherwise: those of ``maxfl.Variables``."""
 
 
-AUTO: Literal["auto"] = "auto"
-"""In place of a temperature: one that follows the clients' gaps."""
 LEAST_PARTICIPANTS = 2
 """Where no min_participants is chosen; or all, where fewer are sampled."""
 SHRINKING = exponential(end=0.18)
@@ -41,9 +41,7 @@ SHRINKING = exponential(end=0.18)
 class StrategyConfig(NamedTuple):
     """The settings of ``maxfl.flower.MaxFL``, which says what each of them is."""
 
-    temperature: float | Literal["auto"]
-    scale: float | None
-    epsilon: float | None
+    algorithm: Algorithm
     server_lr: float
     server_schedule: Schedule | None
     decline_after: int | None
@@ -56,6 +54,9 @@ class StrategyConfig(NamedTuple):
     privacy: Privacy | None
     metric: MetricInfo = ACCURACY
     state_arrays: tuple[str, ...] | None = None
+    trained_arrays: tuple[str, ...] | None = None
+    server_optimizer: ServerOptimizer = ServerOptimizer()
+    local_lr: float | None = None
 
     def is_state(self, name: str) -> bool:
         """Return whether an array is state, which no gradient trains and the server averages."""
@@ -65,7 +66,7 @@ class StrategyConfig(NamedTuple):
     @property
     def follows_gaps(self) -> bool:
         """Whether the temperature follows the clients' gaps."""
-        return self.temperature == AUTO and not self.observe_only
+        return self.algorithm.name == "maxfl-auto" and not self.observe_only
 
     @property
     def quantile(self) -> float | None:
@@ -73,24 +74,29 @@ class StrategyConfig(NamedTuple):
         return float(self.algorithm.hparams.quantile) if self.follows_gaps else None
 
     @property
-    def fixed_temperature(self) -> float:
-        """T where it does not; one who only observes sees weights at the paper's."""
-        return 1.0 if self.temperature == AUTO else float(self.temperature)
-
-    @property
-    def algorithm(self) -> Algorithm:
-        """The algorithm whose step the server takes."""
-        if self.observe_only:
-            return fedavg()
-        epsilon = {} if self.epsilon is None else {"epsilon": self.epsilon}
-        if self.temperature == AUTO:
-            return maxfl_auto(scale=0.0 if self.scale is None else self.scale, **epsilon)
-        return maxfl(self.temperature, **epsilon)
+    def stepping(self) -> Algorithm:
+        """The algorithm whose step the server takes; one who only observes trains by FedAvg."""
+        return fedavg(by_size=1.0) if self.observe_only else self.algorithm
 
     @property
     def step_epsilon(self) -> float:
         """ε of the server's step; FedAvg has none."""
-        return 0.0 if self.observe_only else float(self.algorithm.hparams.epsilon)
+        return epsilon_of(self.stepping)
+
+    @property
+    def by_examples(self) -> bool:
+        """Whether clients weigh by their samples."""
+        return bool(weighs_by_samples(self.stepping))
+
+    @property
+    def local_rate(self) -> float:
+        """η_l of the clients, where q-FFL's step needs it; checked to be there."""
+        return math.nan if self.local_lr is None else self.local_lr
+
+    @property
+    def corrects_drift(self) -> bool:
+        """Whether control variates travel beside the model, as in SCAFFOLD."""
+        return self.stepping.name == "scaffold"
 
     @property
     def chosen_schedule(self) -> Schedule:
@@ -120,8 +126,9 @@ class StrategyConfig(NamedTuple):
         private = self.privacy is not None
         return ReplyLimits(
             math.inf if private else self.max_update_norm, examples_key,
-            needs_examples=self.observe_only, quantile=self.quantile,
+            needs_examples=self.by_examples, quantile=self.quantile,
             clips=private or self.aggregator.clips, needs_gap=needs_gap,
+            bounded_weight=self.stepping.name != "qffl",
         )  # fmt: skip
 
     @property
@@ -151,17 +158,6 @@ def check_rounds(config: StrategyConfig, rounds: int) -> None:
         )
 
 
-def check_state_arrays(config: StrategyConfig, names: Iterable[str]) -> None:
-    """Refuse patterns for state that no array of the model matches."""
-    known = list(names)
-    for pattern in config.state_arrays or ():
-        if not any(fnmatchcase(name, pattern) for name in known):
-            raise InputError(
-                f"state_arrays has {pattern!r}, but the model's arrays are called "
-                f"{', '.join(known[:8])}{', ...' if len(known) > 8 else ''}"
-            )
-
-
 def validate(config: StrategyConfig, fraction_evaluate: float) -> None:
     """Refuse settings that make no sense, alone or together."""
     if not isinstance(config.aggregator, Aggregator):
@@ -176,7 +172,7 @@ def validate(config: StrategyConfig, fraction_evaluate: float) -> None:
             f'metric = {config.metric!r}: expected maxfl.metrics.MetricInfo("mae", '
             f"higher_is_better=False), say; its name becomes a column: letters, digits and _"
         )
-    _check_solver(config)
+    _check_step(config)
     check_number("server_lr", config.server_lr, above=0)
     if isinstance(config.server_lr, Iterable):
         raise InputError(
@@ -197,23 +193,41 @@ def validate(config: StrategyConfig, fraction_evaluate: float) -> None:
     if config.privacy is not None:
         validate_privacy(config.privacy)
         _refuse_with_privacy(config, fraction_evaluate)
+    _refuse_with_algorithm(config)
 
 
-def _check_solver(config: StrategyConfig) -> None:
-    """Refuse a temperature, an ε or a schedule that is none."""
-    if isinstance(config.temperature, str) and config.temperature != AUTO:
-        raise InputError(
-            f'temperature = {config.temperature!r}: expected "auto", by which it follows the '
-            f"clients' gaps, or a number"
-        )
-    if config.scale is not None:
-        check_number("scale", config.scale, above=0)
-        if config.temperature != AUTO:
+def _refuse_with_algorithm(config: StrategyConfig) -> None:
+    """Refuse settings that a method's step has no use for, and those that it lacks."""
+    name = config.algorithm.name
+    if config.observe_only:
+        if config.algorithm.name not in BY_WEIGHT:
             raise InputError(
-                f"scale = {config.scale} is where a temperature begins that follows the clients' "
-                f"gaps, and temperature = {config.temperature} does not: leave one of them out"
+                f"observe_only=True trains as FedAvg does: algorithm = {name} has no effect, leave "
+                f"one of them out"
             )
-    _ = config._replace(observe_only=False).algorithm  # checks the other numbers
+        return
+    if (name == "qffl") != (config.local_lr is not None):
+        raise InputError(
+            "q-FFL's step needs local_lr=, the learning rate of the clients"
+            if name == "qffl"
+            else f"local_lr = {config.local_lr}: only the step of q-FFL needs the clients' rate"
+        )
+    if config.local_lr is not None:
+        check_number("local_lr", config.local_lr, above=0)
+    if name in ("qffl", "scaffold") and not config.is_plain_mean:
+        raise InputError(
+            f"aggregator= together with algorithm = {name}: what travels beside its updates can't "
+            f"be aggregated robustly; take maxfl, fedavg or fedprox, or leave aggregator= out"
+        )
+
+
+def _check_step(config: StrategyConfig) -> None:
+    """Refuse an optimizer, a schedule or patterns that are none."""
+    if not isinstance(config.server_optimizer, ServerOptimizer):
+        raise InputError(
+            f"server_optimizer = {shorten(config.server_optimizer)}: expected one of "
+            f"maxfl.server_optimizers, such as maxfl.server_optimizers.adam()"
+        )
     if config.server_schedule is not None and not isinstance(config.server_schedule, Schedule):
         raise InputError(
             f"server_schedule = {config.server_schedule!r:.60}: expected one of maxfl.schedules, "
@@ -227,6 +241,8 @@ def _refuse_with_privacy(config: StrategyConfig, fraction_evaluate: float) -> No
         "collect_losses=True": config.collect_losses,
         "observe_only=True": config.observe_only,
         "aggregator=": not config.is_plain_mean,
+        f"algorithm = {config.algorithm.name}": config.algorithm.name in ("qffl", "scaffold"),
+        "fedavg(by_size=1)": config.by_examples and not config.observe_only,
         "fraction_evaluate above 0 (set fraction_evaluate=0)": fraction_evaluate > 0,
     }
     if chosen := [name for name, is_chosen in revealing.items() if is_chosen]:
@@ -234,7 +250,7 @@ def _refuse_with_privacy(config: StrategyConfig, fraction_evaluate: float) -> No
             f"privacy can't be had together with {', '.join(chosen)}: the server would learn more "
             f"of single clients than the sums"
         )
-    if config.private and config.follows_gaps and config.scale is None:
+    if config.private and config.follows_gaps and config.algorithm.hparams.scale == 0:
         raise InputError(
             'temperature="auto" begins at the mean gap between losses and requirements in the '
             "first round, which can be of any size, so that no noise hides what a client adds to "
@@ -246,11 +262,16 @@ def describe(
     config: StrategyConfig, rounds: int, fraction_train: float, examples_key: str
 ) -> dict[str, Any]:
     """Return the settings under the names that a simulation has for them."""
-    algorithm, aggregator = config.algorithm, config.aggregator
+    algorithm, aggregator = config.stepping, config.aggregator
+    local_lr = config.local_lr
     hparams = {} if config.observe_only else _floats(algorithm.hparams)
     return {
         "algorithm": {"name": algorithm.name, **hparams},
-        "training": {"rounds": rounds, "server_lr": config.server_lr},
+        "training": {
+            "rounds": rounds,
+            "server_lr": config.server_lr,
+            **({} if local_lr is None else {"local_lr": local_lr}),
+        },
         **_describe_schedule(config.chosen_schedule, rounds),
         "requirement": {"kind": "clients"},
         "participation": {
@@ -268,6 +289,8 @@ def describe(
             "clips": aggregator.clips,
             **_floats(aggregator.hparams),
             **({"state_arrays": list(config.state_arrays)} if config.state_arrays else {}),
+            **({"trained_arrays": list(config.trained_arrays)} if config.trained_arrays else {}),
+            **_describe_optimizer(config.server_optimizer),
         },
         "privacy": None if config.privacy is None else config.privacy._asdict(),
         "flower": {
@@ -289,5 +312,14 @@ def _describe_schedule(schedule: Schedule, rounds: int) -> dict[str, Any]:
     return {"schedule": {"server": str(schedule.kind), **described}}
 
 
+def _describe_optimizer(optimizer: ServerOptimizer) -> dict[str, Any]:
+    """Return the server's optimizer; nothing of plain steps, as in older folders."""
+    if optimizer.kind is OptimizerKind.SGD:
+        return {}
+    return {"optimizer": optimizer.kind.value, **_floats(optimizer.hparams)}
+
+
 def _floats(hparams: Any) -> dict[str, float]:
+    if hparams == ():  # a method without hyper-parameters
+        return {}
     return {name: float(value) for name, value in hparams._asdict().items()}

@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from jax import Array as JaxArray
 
-from maxfl.core.algorithm import descend
+from maxfl.core.algorithm import Gradient, descend, move, pulled, trained
 from maxfl.core.criterion import Criterion, find_criterion
 from maxfl.core.federation import Federation, InputScaling, Samples
 from maxfl.core.judging import with_judging
 from maxfl.core.local_optimizers import LocalOptimizer
-from maxfl.core.model import Model, Params
+from maxfl.core.model import Model, Params, Variables
 from maxfl.core.prng import Purpose, key
 from maxfl.core.requirements.requirement import Requirement, Solo, Thresholds, solo
 from maxfl.core.requirements.thresholds import align, needs_solo, thresholds
@@ -31,6 +31,7 @@ from maxfl.engine.minibatches import Minibatches, Task, batch_gradient
 from maxfl.engine.solo import best_solo
 from maxfl.flower import keys
 from maxfl.flower.appeal_mod import appeal_mod
+from maxfl.flower.client.control_variate import correction
 from maxfl.flower.client.measuring import Loss
 from maxfl.flower.client.requirement_store import RequirementStore
 from maxfl.flower.client.solo_description import describe_solo
@@ -64,13 +65,18 @@ class Local(NamedTuple):
     local_optimizer: LocalOptimizer = LocalOptimizer()
     local_schedule: Schedule = Schedule()
 
-    def train(self, params: Params, round_: int, client: int) -> Params:
+    def train(
+        self, params: Params, round_: int, client: int, drift: "Drift | None" = None
+    ) -> Params:
         """Train the client's model for τ steps in a round, counted from 0."""
         draws = key(self.seed, Purpose.TRAINING, round_, client)
         steps: Any = self.training.local_steps
+        return self._descend(params, draws, client, int(steps), self.rate(round_), drift=drift)
+
+    def rate(self, round_: int) -> Any:
+        """Return η_l of a round, counted from 0."""
         schedule = self.local_schedule
-        rate = scheduled(schedule, schedule.hparams, self.training.local_lr, round_)
-        return self._descend(params, draws, client, int(steps), rate)
+        return scheduled(schedule, schedule.hparams, self.training.local_lr, round_)
 
     def solo(self, way: SoloWay, client: int) -> Params:
         """Train the model that the client would have alone, in one of the ways that it tries."""
@@ -121,16 +127,42 @@ class Local(NamedTuple):
         steps: int,
         rate: Any,
         batch_size: int | None = None,
+        drift: "Drift | None" = None,
     ) -> Params:
         optimizer = self.local_optimizer
         size: Any = self.training.batch_size if batch_size is None else batch_size
         fixed = _Fixed(self.model, int(np.max(size)), steps, optimizer._replace(hparams=None))
         data = self._data(self.federation.train)
-        return _descend(fixed, data, client, draws, rate, optimizer.hparams, params)
+        return _descend(fixed, data, client, draws, rate, optimizer.hparams, params, drift)
 
     def _data(self, samples: Samples) -> "_Data":
         frozen = () if self.model.frozen is None else self.model.frozen
         return _Data(self.federation.input_scaling, samples, frozen)
+
+
+class Drift(NamedTuple):
+    """What a method does against the drift of local steps; None of what it does not.
+
+    Attributes:
+        pull: μ of FedProx.
+        correction: c − c_k of SCAFFOLD, of what gradients train.
+    """
+
+    pull: Any = None
+    correction: Any = None
+
+    def against(self, gradient: Gradient, centre: Params) -> Gradient:
+        """Return the gradient with a pull to the model that came in, or with the correction."""
+        if self.pull is not None:
+            return pulled(gradient, centre, self.pull)
+        if self.correction is None:
+            return gradient
+        correction = self.correction
+
+        def corrected(w: Params, r: Any, scale: Any = 1.0) -> Params:
+            return move(gradient(w, r, scale), correction, scale)
+
+        return corrected
 
 
 class _Data(NamedTuple):
@@ -152,10 +184,13 @@ class _Fixed(NamedTuple):
 
 @partial(jax.jit, static_argnums=0)
 def _descend(
-    fixed: _Fixed, data: _Data, client: Any, draws: Any, rate: Any, hparams: Any, params: Params
-) -> Params:
+    fixed: _Fixed, data: _Data, client: Any, draws: Any, rate: Any, hparams: Any, params: Params,
+    drift: Drift | None,
+) -> Params:  # fmt: skip
     minibatches = Minibatches(client, draws, fixed.batch_size)
-    gradient = partial(batch_gradient, Task(fixed.model, *data), minibatches)
+    gradient: Gradient = partial(batch_gradient, Task(fixed.model, *data), minibatches)
+    if drift is not None:
+        gradient = drift.against(gradient, params)
     optimizer = fixed.optimizer._replace(hparams=hparams)
     return descend(params, gradient, fixed.steps, rate, optimizer)
 
@@ -193,7 +228,8 @@ def client_app(local: Local, requirement: Requirement | None = None) -> ClientAp
     client_of = partial(_client, federation=local.federation)
 
     def sent(message: Message) -> Params:
-        (arrays,) = message.content.array_records.values()
+        records = message.content.array_records
+        (arrays,) = (records[name] for name in records if name != keys.CORRECTION)
         return _params(arrays, like)
 
     def params_of(message: Message, context: Context) -> Params:
@@ -225,14 +261,18 @@ def client_app(local: Local, requirement: Requirement | None = None) -> ClientAp
         client = client_of(context)
         (config,) = message.content.config_records.values()
         round_ = int(config["server-round"]) - 1  # type: ignore[arg-type]
-        trained = local.train(params_of(message, context), round_, client)
+        drift = _drift(message, config, like)
+        after = local.train(params_of(message, context), round_, client, drift)
         if local.model.keep_local:
             # The server gets back the state that it sent, so that it changes nothing.
-            context.state[MODEL_STATE] = _record(trained.state)
-            trained = trained._replace(state=sent(message).state)
+            context.state[MODEL_STATE] = _record(after.state)
+            after = after._replace(state=sent(message).state)
         size = int(local.federation.train_sizes[client])
         metrics = MetricRecord({"num-examples": size})
-        content = RecordDict({"arrays": _record(trained), "metrics": metrics})
+        if drift.correction is not None:
+            steps: Any = local.training.local_steps
+            metrics[keys.DISTANCE] = float(steps * local.rate(round_))
+        content = RecordDict({"arrays": _record(after), "metrics": metrics})
         return Message(content, reply_to=message)
 
     @app.evaluate()
@@ -250,6 +290,17 @@ def client_app(local: Local, requirement: Requirement | None = None) -> ClientAp
         return Message(RecordDict({"metrics": metrics}), reply_to=message)
 
     return app
+
+
+def _drift(message: Message, config: ConfigRecord, like: Params) -> Drift:
+    """Return what the server's method does against drift."""
+    found = correction(message)
+    pull: Any = config.get(keys.PROXIMAL_MU)
+    if not found:
+        return Drift(pull)
+    part = {"params": trained(like)} if isinstance(like, Variables) else like
+    named = from_named(found, part)
+    return Drift(pull, named["params"] if isinstance(like, Variables) else named)
 
 
 def _refuse(local: Local, requirement: Any) -> None:

@@ -1,7 +1,7 @@
 """What server and clients call things in their messages."""
 
 WEIGHT = "maxfl-weight"
-"""Metric of a reply: q_k, in [0, ¼]; 0 where it underflows."""
+"""Metric of a reply: q_k, in [0, ¼], 0 where it underflows; under q-FFL F_k^q."""
 SATISFIED = "maxfl-satisfied"
 """Metric of a reply: 1 if the model that came in meets the client's requirement, else 0."""
 OLD_SATISFIED = "maxfl-appeal"
@@ -31,6 +31,18 @@ PREPARE = "maxfl-prepare"
 """Config of a message: whether the client is only to compute what it requires, and to keep it."""
 REQUIREMENTS_FOLDER = "maxfl-requirements"
 """Key of a node's config: the folder in which it keeps what it requires from run to run."""
+PROXIMAL_MU = "proximal-mu"
+"""Config of a message under FedProx: μ, by the name that Flower's FedProx has for it."""
+FAIRNESS = "maxfl-fairness"
+"""Config of a message under q-FFL: q."""
+CONTROL = "maxfl-control/"
+"""What arrays of SCAFFOLD's control variate begin with, beside those of the model."""
+CONTROL_RUN = "maxfl-control-run"
+"""Config of a message under SCAFFOLD: which run of the server; of another, c_k is forgotten."""
+CORRECTION = "maxfl-correction"
+"""Record of a message as the app gets it under SCAFFOLD: c − c_k, to be added to every gradient."""
+DISTANCE = "maxfl-distance"
+"""Metric of an app's reply under SCAFFOLD: τ·η_l, the sum of the learning rates of its steps."""
 CLIP, ARRAY_NAMES = "maxfl-clip", "maxfl-names"
 """Config of a message under secure aggregation: C, and what the arrays are called, as JSON."""
 HIDES_FAILURES = "maxfl-hides-failures"
@@ -44,6 +56,6 @@ DECLINED = 1000
 """Error code of a client that stays away; Flower's codes are small."""
 METRICS = (
     WEIGHT, SATISFIED, NEAR, GAP, ON_TEST, LOSS, REQUIREMENT, TEST_LOSS, TEST_REQUIREMENT,
-    PARTITION,
+    PARTITION, DISTANCE,
 )  # fmt: skip
 """All metrics of a reply that are not of the client's app."""

@@ -8,6 +8,7 @@ checkpoints/             models of the last rounds, as many as the operator keep
 rounds.log               a line for every round, and for everybody who did not participate
 progress.json            while it goes on: how far it is, for `maxfl watch`
 model.safetensors        the final global model
+server-state.safetensors it again, with the moments of the server's optimizer, where it has any
 metrics.parquet          GM-Appeal, the metric and answers, round by round
 weights.parquet          who weighed how much in which round, unless there is privacy
 history.parquet, rounds.parquet, clients.parquet   every client, where losses were collected
@@ -37,6 +38,7 @@ from maxfl.flower.monitoring.checkpoints import (
     CHECKPOINT,
     CHECKPOINT_ROUNDS,
     ROUNDS,
+    SERVER_STATE,
     SavedModel,
     keep_model,
     read_model,
@@ -68,11 +70,12 @@ EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
 
 
 class TrainingState(NamedTuple):
-    """A model, the rounds that led to it, and what the solver keeps beside it."""
+    """A model, the rounds that led to it, and what solver and optimizer keep beside it."""
 
     model: Arrays
     rounds: list[Round]
     solver: SolverState
+    moments: Arrays
 
 
 class RunInfo(NamedTuple):
@@ -177,7 +180,7 @@ class FederationFolder:
             self._note_metrics(entry)
         self._note_stall(rounds)
         self.progress.report("resumed", checkpoint.rounds, self._info.rounds)
-        return TrainingState(checkpoint.model, rounds, checkpoint.solver)
+        return TrainingState(checkpoint.model, rounds, checkpoint.solver, checkpoint.moments)
 
     def begin_round(self) -> None:
         """Note that a round begins: privacy is spent by it, whatever becomes of it."""
@@ -212,7 +215,9 @@ class FederationFolder:
         if info.audit:
             table = weights_table(rounds, by_examples=info.by_examples)
             contents[WEIGHTS] = to_parquet(table)
-        contents[MODEL] = self._to_tensors(state)
+        contents[MODEL] = self._to_tensors(state._replace(moments={}))
+        if state.moments:
+            contents[SERVER_STATE] = self._to_tensors(state)
         contents[ROUNDS] = _to_bytes([json.dumps(to_plain(entry)) for entry in rounds])
         summary = {
             "flower": version("flwr"),
@@ -246,8 +251,8 @@ class FederationFolder:
         return round(self._seconds_before + time.monotonic() - self._began, 3)
 
     def _to_tensors(self, state: TrainingState) -> bytes:
-        saved = SavedModel(state.model, len(state.rounds), self._seconds, state.solver)
-        return to_tensors(saved)
+        model, rounds, solver, moments = state
+        return to_tensors(SavedModel(model, len(rounds), self._seconds, solver, moments))
 
 
 def _client_tables(history: History, clients: Clients) -> dict[str, bytes]:

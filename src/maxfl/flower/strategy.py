@@ -4,6 +4,7 @@ A subclass of Flower's FedAvg, whose sampling, evaluation and loop stay. The ste
 simulation: the same direction, the same temperatures, schedules and aggregators.
 """
 
+import secrets
 from collections.abc import Callable, Iterable, Sequence
 from logging import INFO, WARNING
 from pathlib import Path
@@ -23,22 +24,21 @@ from flwr.serverapp.strategy import FedAvg, Result
 from flwr.serverapp.strategy.strategy_utils import sample_nodes
 
 from maxfl.core.aggregators import Aggregator
+from maxfl.core.algorithm import Algorithm
 from maxfl.core.metrics import ACCURACY, MetricInfo
 from maxfl.core.schedules import Schedule
+from maxfl.core.server_optimizers import ServerOptimizer
 from maxfl.flower import keys
 from maxfl.flower.aggregation import (
     Sampled,
     absences,
     add_up,
     counts_enough,
-    step_along,
     why_no_step,
 )
 from maxfl.flower.config import (
-    AUTO,
     StrategyConfig,
     check_rounds,
-    check_state_arrays,
     describe,
     refuse_renamed,
     validate,
@@ -62,7 +62,16 @@ from maxfl.flower.run_folder import (
 )
 from maxfl.flower.secagg_server import SecAggGrid
 from maxfl.flower.secure.generator import Randomness, SecureGenerator
-from maxfl.flower.solver import follow_gaps, init_solver, server_rate, solver_of_round
+from maxfl.flower.server.methods import AUTO, choose_algorithm, fairness_of, pull_of
+from maxfl.flower.server.step import Rates, Stepped, step_along
+from maxfl.flower.server.travel import (
+    check_patterns,
+    first_control,
+    split_control,
+    trained_part,
+    with_control,
+)
+from maxfl.flower.solver import init_solver, next_solver, server_rate, solver_of_round
 from maxfl.flower.sums import Counts
 from maxfl.runs.trackers.base import OpenTracker
 from maxfl.utils.errors import check_number
@@ -80,6 +89,9 @@ class MaxFL(FedAvg):
             a seed: whoever knew it could take the noise away.
 
     Args:
+        algorithm: Another method than MaxFL, or MaxFL with numbers of its own: what
+            ``maxfl.fedavg``, ``fedprox``, ``qffl``, ``scaffold``, ``maxfl``, ``maxfl_auto`` or
+            ``maxfl_annealed`` returns, or its name. Clients answer and decline as ever.
         temperature: T of the weight: a number (the paper's is 1), or "auto", by which it follows
             the clients' gaps as in ``maxfl.maxfl_auto``, so that it needs no tuning.
         scale: s_0, from which on "auto" tracks the gaps, in units of the loss; by default the mean
@@ -89,6 +101,8 @@ class MaxFL(FedAvg):
         server_lr: η_g.
         server_schedule: η_g over the rounds, one of ``maxfl.schedules``; by default
             ``exponential(end=0.18)`` with "auto", and constant otherwise.
+        server_optimizer: What takes the step, one of ``maxfl.server_optimizers``; by default plain.
+        local_lr: η_l of the clients, which only q-FFL's step needs.
         decline_after: Rounds after which clients that are not satisfied may stay away; None: never.
         min_participants: If fewer clients participated, nobody may decline in the next round; by
             default 2, or all if fewer are sampled. With 0, a federation that all leave stands
@@ -107,6 +121,8 @@ class MaxFL(FedAvg):
         state_arrays: Patterns for names of arrays that no gradient trains, such as "*.running_*" of
             PyTorch: they are averaged, whatever η_g is. By default "state.*", of
             ``maxfl.Variables``.
+        trained_arrays: Patterns for names of the arrays that clients train: only these travel, and
+            nodes have the others already. By default all.
         folder: Where a checkpoint is saved after every round, and the results in the end.
         resume: Whether to go on where the run in ``folder`` stopped, or where it ended, if there
             are to be more rounds than it had.
@@ -122,11 +138,14 @@ class MaxFL(FedAvg):
     def __init__(
         self,
         *,
+        algorithm: Algorithm | str | None = None,
         temperature: float | Literal["auto"] = AUTO,
         scale: float | None = None,
         epsilon: float | None = None,
         server_lr: float = 1.0,
         server_schedule: Schedule | None = None,
+        server_optimizer: ServerOptimizer | None = None,
+        local_lr: float | None = None,
         decline_after: int | None = None,
         min_participants: int | None = None,
         min_replies: int = 1,
@@ -138,6 +157,7 @@ class MaxFL(FedAvg):
         metric: MetricInfo = ACCURACY,
         metric_key: str | None = None,
         state_arrays: Sequence[str] | None = None,
+        trained_arrays: Sequence[str] | None = None,
         folder: str | Path | None = None,
         resume: bool = False,
         keep: int = 0,
@@ -153,9 +173,7 @@ class MaxFL(FedAvg):
         for name in ("fraction_train", "fraction_evaluate"):
             check_number(name, getattr(self, name), least=0, most=1)
         self._config = StrategyConfig(
-            temperature=temperature,
-            scale=scale,
-            epsilon=epsilon,
+            algorithm=choose_algorithm(algorithm, temperature, scale, epsilon),
             server_lr=server_lr,
             server_schedule=server_schedule,
             decline_after=decline_after,
@@ -168,6 +186,9 @@ class MaxFL(FedAvg):
             privacy=privacy,
             metric=metric,
             state_arrays=None if state_arrays is None else tuple(state_arrays),
+            trained_arrays=None if trained_arrays is None else tuple(trained_arrays),
+            server_optimizer=ServerOptimizer() if server_optimizer is None else server_optimizer,
+            local_lr=local_lr,
         )
         validate(self._config, self.fraction_evaluate)
         self._metric_names = MetricNames(metric_key or metric.name, self.weighted_by_key)
@@ -182,8 +203,14 @@ class MaxFL(FedAvg):
         self._secagg: SecAggGrid | None = None
         self._rounds_before = 0  # those of the run that this one takes up
         self._solver = init_solver(self._config)
+        self._moments: Arrays = {}  # of the server's optimizer
+        # SCAFFOLD's c; nodes keep c_k for as long as this server is at work.
+        self._control: Arrays = {}
+        self._control_run = secrets.randbits(62)
         # Of the round at work:
         self._model: Arrays = {}
+        self._sent: Arrays = {}
+        self._clients = 0
         self._rate = server_lr
         self._sampled: list[int] = []
         self._expected_sampled = 0
@@ -248,7 +275,7 @@ class MaxFL(FedAvg):
         config, (keep, trackers, *_) = self._config, self._monitored
         info = RunInfo(
             rounds, self._title, config.may_decline, config.metric, keep, trackers,
-            audit=self._audits, by_examples=config.observe_only,
+            audit=self._audits, by_examples=config.by_examples,
         )  # fmt: skip
         settings = describe(config, rounds, self.fraction_train, self.weighted_by_key)
         with open_federation_folder(path, settings, info, resume=self._resume) as folder:
@@ -256,7 +283,7 @@ class MaxFL(FedAvg):
                 log(INFO, "the run in %s is finished: nothing is left to do", path)
                 return Result(arrays=to_record(folder.final_model))
             if folder.saved is not None:
-                self._model, self.rounds, self._solver = folder.saved
+                self._model, self.rounds, self._solver, self._moments = folder.saved
                 self._rounds_before = len(self.rounds)
                 start = to_record(self._model)
                 log(INFO, "resuming after round %d of %d, from %s", len(self.rounds), rounds, path)
@@ -264,7 +291,7 @@ class MaxFL(FedAvg):
             self._folder = folder
             result = run(start)
             result.arrays = to_record(self._model)
-            state = TrainingState(self._model, self.rounds, self._solver)
+            state = TrainingState(self._model, self.rounds, self._solver, self._moments)
             temperature = solver_of_round(config, self._solver).temperature
             folder.finish(state, temperature, {"privacy": self.privacy_guarantee()})
         log(INFO, "results: %s; look at them with: maxfl report %s", path, path)
@@ -284,20 +311,47 @@ class MaxFL(FedAvg):
         number = self._rounds_before + server_round
         if self._folder is not None:
             self._folder.begin_round()
-        self._model = to_arrays(arrays)
-        check_state_arrays(self._config, self._model)
-        check_kinds(self._model, secure=self._config.privacy is not None)
-        self._rate = server_rate(self._config, number, self.num_rounds)
+        self._take_model(arrays)
+        check_kinds(self._sent, secure=self._config.privacy is not None)
+        self._rate = server_rate(self._config, number, self.num_rounds, self._solver)
+        if self._config.corrects_drift:
+            self._clients = len(list(grid.get_node_ids()))
+            state = filter(self._config.is_state, self._sent)
+            self._control = self._control or first_control(self._sent, state)
+            self._sent = with_control(self._sent, self._control)
+            config[keys.CONTROL_RUN] = self._control_run
+        self._tell(config, number)
+        sample = self._sample_privately if self._config.private else super().configure_train
+        messages = list(sample(number, self._record_sent(arrays), config, grid))
+        self._sampled = sorted(message.metadata.dst_node_id for message in messages)
+        return messages
+
+    def _take_model(self, arrays: ArrayRecord) -> None:
+        """Take up the model, and what of it travels."""
+        self._model, config = to_arrays(arrays), self._config
+        check_patterns("state_arrays", config.state_arrays, self._model)
+        check_patterns("trained_arrays", config.trained_arrays, self._model)
+        self._sent = trained_part(self._model, config.trained_arrays)
+
+    def _record_sent(self, arrays: ArrayRecord) -> ArrayRecord:
+        """Return what travels; the record that came in, where that is all of it."""
+        return arrays if list(self._sent) == list(arrays) else to_record(self._sent)
+
+    def _tell(self, config: ConfigRecord, number: int) -> None:
+        """Tell clients what they need to weigh, to decide and to train in a round."""
         solver = solver_of_round(self._config, self._solver)
         config[keys.TEMPERATURE] = solver.temperature
         if self._config.quantile is not None:
             config[keys.SCALE], config[keys.QUANTILE] = solver.scale, self._config.quantile
+        of_method = {
+            keys.FAIRNESS: fairness_of(self._config.stepping),
+            keys.PROXIMAL_MU: pull_of(self._config.stepping),
+        }
+        for key, value in of_method.items():
+            if value is not None:
+                config[key] = value
         config[keys.MAY_DECLINE] = self._may_decline(number)
         config[keys.COLLECT_LOSSES] = self._config.collect_losses
-        sample = self._sample_privately if self._config.private else super().configure_train
-        messages = list(sample(number, arrays, config, grid))
-        self._sampled = sorted(message.metadata.dst_node_id for message in messages)
-        return messages
 
     def _sample_privately(
         self, number: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -332,11 +386,11 @@ class MaxFL(FedAvg):
         solver = solver_of_round(self._config, self._solver)
         limits = self._config.reply_limits(self.weighted_by_key, needs_gap=solver.asks_gaps)
         asked = set(self._sampled)
-        sorted_replies = sort_replies(messages, asked, self._model, limits)
+        sorted_replies = sort_replies(messages, asked, self._sent, limits)
         answered = asked & {message.metadata.src_node_id for message in messages}
         sampled = Sampled(self._sampled, self._expected_sampled, answered, solver)
         secure = None if self._secagg is None else self._secagg.result
-        total = add_up(self._config, self._model, sampled, sorted_replies, secure, self.rng)
+        total = add_up(self._config, self._sent, sampled, sorted_replies, secure, self.rng)
         counts, events = total.counts, absences(sampled, sorted_replies, secure)
         log_events(events)
         self._current = begin_entry(
@@ -348,24 +402,34 @@ class MaxFL(FedAvg):
             nodes = {reply.node for reply in sorted_replies.accepted if reply.examples > 0}
             of_apps = app_metrics(messages, nodes, self.train_metrics_aggr_fn, self.weighted_by_key)
         metrics = MetricRecord({**of_apps, **counts._asdict(), "gm-appeal": counts.gm_appeal})
-        model = step_along(self._config, self._rate, self._model, total)
+        share = counts.participated / max(self._clients, 1)
+        rates = Rates(self._rate, share)
+        stepped = step_along(self._config, rates, self._sent, total, self._moments)
         if counts_enough(self._config, total):
             # Without a step too: where T is so small that no weight is left, s must rise.
-            self._solver = follow_gaps(self._config, self._solver, total)
-        if problem := why_no_step(self._config, total, model, sorted_replies):
+            self._solver = next_solver(self._config, self._solver, total)
+        after = None if stepped is None else stepped.arrays
+        if problem := why_no_step(self._config, total, after, sorted_replies):
             log(WARNING, "%s: the model stays as it was", problem)
             self._current = self._current and self._current._replace(no_step=problem)
             return None, metrics
-        return None if model is None else to_record(model), metrics
+        return None if stepped is None else self._take_step(stepped), metrics
+
+    def _take_step(self, stepped: Stepped) -> ArrayRecord:
+        """Keep what the server keeps after a step, and return the new model."""
+        moved, self._control = split_control(stepped.arrays)
+        self._moments = stepped.moments
+        return to_record(self._model | moved)
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Send the new model to be evaluated."""
-        self._model = to_arrays(arrays)
+        self._take_model(arrays)
         config[keys.COLLECT_LOSSES] = self._config.collect_losses
         number = self._rounds_before + server_round
-        messages = list(super().configure_evaluate(number, arrays, config, grid))
+        sent = self._record_sent(arrays)
+        messages = list(super().configure_evaluate(number, sent, config, grid))
         self._evaluation_nodes = [message.metadata.dst_node_id for message in messages]
         return messages
 
@@ -390,5 +454,6 @@ class MaxFL(FedAvg):
         self.rounds.append(entry)
         log(INFO, format_round(entry, self._config.metric)[0])
         if self._folder is not None:
-            self._folder.save(TrainingState(self._model, self.rounds, self._solver))
+            state = TrainingState(self._model, self.rounds, self._solver, self._moments)
+            self._folder.save(state)
         self._monitor.note(self.rounds)

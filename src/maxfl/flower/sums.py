@@ -1,7 +1,6 @@
-"""What a round adds up to: how clients answered, the two sums of MaxFL, and the step along them."""
+"""What a round adds up to: how clients answered, and the two sums of MaxFL."""
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -10,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxfl.core.aggregators import AggregationRule, Aggregator, aggregate, clip_update
-from maxfl.core.algorithm import WeightedSum, average_scale
+from maxfl.core.algorithm import WeightedSum
 from maxfl.flower.replies.arrays import (
-    PIECE,
     Arrays,
     is_trained,
     sum_type,
@@ -189,30 +187,3 @@ def _put_together(
     stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *updates)
     total: WeightedSum = aggregate(aggregator.rule, hparams, stacked, jnp.asarray(weights))
     return {name: np.asarray(array) for name, array in total.update.items()}, float(total.weight)
-
-
-def take_step(
-    epsilon: float, rate_of: Callable[[str], float], model: Arrays, sums: RoundSums
-) -> Arrays:
-    """Compute w − η_g · Σ q_k Δ_k / (Σ q_k + ε), as the simulation does; it may not be finite.
-
-    ``rate_of`` gives η_g of an array by its name. Arrays that no update speaks of stay. The new
-    model takes the place of the sums, so that there is no room needed for both.
-    """
-    scale = np.float32(average_scale(jnp.float32(sums.weight), epsilon))
-    with np.errstate(over="ignore", invalid="ignore"):
-        return {
-            name: _step(w, sums.update[name], scale, rate_of(name)) if name in sums.update else w
-            for name, w in model.items()
-        }
-
-
-def _step(w: NDArray[Any], total: NDArray[Any], scale: np.float32, rate: float) -> NDArray[Any]:
-    """Return w − η_g · scale · Σ q_k Δ_k in the type of w, piece by piece."""
-    can_stay = total.dtype == w.dtype and total.flags.writeable and total.flags.c_contiguous
-    stepped = total if can_stay else np.empty(w.shape, w.dtype)
-    flat, before, along = stepped.reshape(-1), w.reshape(-1), total.reshape(-1)
-    for start in range(0, before.size, PIECE):
-        place = slice(start, start + PIECE)
-        flat[place] = before[place] - rate * (along[place] * scale)
-    return stepped

@@ -9,8 +9,10 @@ from flwr.app import Array
 
 from maxfl.core import aggregators
 from maxfl.flower import MaxFL, Privacy
+from maxfl.flower.aggregation import RoundTotal
 from maxfl.flower.replies.arrays import PIECE, norm_of_update, read_array, to_arrays, update_pieces
-from maxfl.flower.sums import RoundSums, take_step
+from maxfl.flower.server.step import Rates, step_along
+from maxfl.flower.sums import Counts, RoundSums
 from maxfl.utils.errors import InputError
 from support.flower_nodes import Nodes, arrays, make_app, train
 
@@ -77,8 +79,9 @@ def test_columns_first_or_rows_first_the_step_is_the_same(order):
     ((model, _),) = train(MaxFL(epsilon=0), Nodes(*map(changed_to, sent)), start=start)
     np.testing.assert_array_equal(model["w"], start["w"] - change)
     sums = RoundSums({"w": np.asfortranarray(change)}, 1.0, 1, 0, 1)
-    stepped = take_step(0.0, lambda _: 1.0, start, sums)["w"]
-    np.testing.assert_array_equal(stepped, start["w"] - change)
+    total, config = RoundTotal(Counts(1), sums), MaxFL(epsilon=0)._config
+    stepped = step_along(config, Rates(1.0), start, total, {})
+    np.testing.assert_array_equal(stepped.arrays["w"], start["w"] - change)
 
 
 def test_an_update_without_a_finite_length_is_rejected():

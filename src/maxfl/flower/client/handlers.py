@@ -16,6 +16,7 @@ from flwr.clientapp.typing import ClientAppCallable
 from flwr.common.logger import log
 
 from maxfl.core.criterion import Criterion
+from maxfl.flower import keys
 from maxfl.utils.errors import InputError, check_count, check_number, did_you_mean, shorten
 
 Handlers = Callable[[], tuple[ClientAppCallable, ClientAppCallable]]
@@ -177,6 +178,8 @@ def _as(kind: str, message: Message, number: int | None = None) -> Message:
     for config in made.content.config_records.values():
         if number is not None and ROUND in config:
             config[ROUND] = number
+        if number is not None and keys.PROXIMAL_MU in config:
+            config[keys.PROXIMAL_MU] = 0.0  # alone, nothing holds it near the federation's model
     return made
 
 

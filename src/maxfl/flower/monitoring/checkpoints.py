@@ -22,16 +22,29 @@ CHECKPOINT, CHECKPOINT_ROUNDS, BEGUN = "checkpoint.safetensors", "checkpoint.jso
 """While a run goes on: its model, what happened in every round, and how many rounds were begun."""
 ROUNDS = "rounds.jsonl"
 """What happened in every round of a finished run, from which it can be taken up again."""
+SERVER_STATE = "server-state.safetensors"
+"""The model of a finished run with the moments of the server's optimizer."""
 KEPT = "checkpoints"
+MOMENTS = "maxfl-moments/"
+"""What names of moments begin with, beside the model's."""
 
 
 class SavedModel(NamedTuple):
-    """The model in a file, the rounds and seconds that led to it, and the solver's state."""
+    """A model in a file.
+
+    Attributes:
+        model: By name.
+        rounds: That led to it.
+        seconds: That they took.
+        solver: What the solver keeps.
+        moments: What the server's optimizer keeps, by name.
+    """
 
     model: Arrays
     rounds: int
     seconds: float
     solver: SolverState
+    moments: Arrays
 
 
 def to_tensors(saved: SavedModel) -> bytes:
@@ -40,7 +53,8 @@ def to_tensors(saved: SavedModel) -> bytes:
         "names": list(saved.model), "rounds": saved.rounds, "seconds": saved.seconds,
         "solver": state_to_plain(saved.solver),
     }  # fmt: skip
-    arrays = {name: np.ascontiguousarray(array) for name, array in saved.model.items()}
+    moments = {f"{MOMENTS}{name}": array for name, array in saved.moments.items()}
+    arrays = {name: np.ascontiguousarray(array) for name, array in (saved.model | moments).items()}
     return dump_tensors(arrays, {key: json.dumps(value) for key, value in metadata.items()})
 
 
@@ -53,7 +67,12 @@ def read_model(path: Path) -> SavedModel:
             rounds, seconds, solver = (
                 json.loads(metadata[name]) for name in ("rounds", "seconds", "solver")
             )
-            return SavedModel(model, rounds, seconds, state_from_plain(solver))
+            moments = {
+                key.removeprefix(MOMENTS): file.get_tensor(key)
+                for key in file.keys()  # noqa: SIM118, no dict
+                if key.startswith(MOMENTS)
+            }
+            return SavedModel(model, rounds, seconds, state_from_plain(solver), moments)
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"{path} can't be read ({error}): it is damaged or of another version. Remove it to "
@@ -95,6 +114,7 @@ def reopen(folder: Path) -> None:
         )
     write_json(folder / BEGUN, read_mapping(folder / SUMMARY)["rounds_begun"])
     write_whole(folder / CHECKPOINT_ROUNDS, (folder / ROUNDS).read_bytes())
-    write_whole(folder / CHECKPOINT, (folder / MODEL).read_bytes())
+    last = SERVER_STATE if (folder / SERVER_STATE).is_file() else MODEL
+    write_whole(folder / CHECKPOINT, (folder / last).read_bytes())
     for name in (CARD, SUMMARY):  # a finished run without a card is given one, none a stale one
         (folder / name).unlink(missing_ok=True)

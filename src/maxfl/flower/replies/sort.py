@@ -17,6 +17,8 @@ from maxfl.flower.replies.metrics import wrong_metrics
 
 MAX_WEIGHT = 0.25
 """s(1 − s) is never larger."""
+LARGEST_FLOAT = float(np.finfo(np.float32).max)
+"""A larger number would be infinite where it is added up."""
 MAX_GAP = 100.0
 """G: under secure aggregation a larger gap counts as this, since numbers there have bounds."""
 MAX_EXAMPLES = 2**31 - 1
@@ -82,6 +84,7 @@ class ReplyLimits(NamedTuple):
         quantile: p, if it must say whether its loss is near the requirement, 1, 0 or, in a tie, p.
         clips: Whether updates are clipped, and norms must be exact.
         needs_gap: Whether it must say how far it is.
+        bounded_weight: Whether its weight is at most ¼; else it is compared with the others'.
     """
 
     max_update_norm: float | None
@@ -90,6 +93,7 @@ class ReplyLimits(NamedTuple):
     quantile: float | None
     clips: bool
     needs_gap: bool = False
+    bounded_weight: bool = True
 
 
 def sort_replies(
@@ -121,6 +125,8 @@ def sort_replies(
             found.rejected.append(RefusedReply(node, checked))
         else:
             found.accepted.append(checked)
+    if not limits.bounded_weight:
+        found = _without_heavy(found)
     return _without_long(found, limits.max_update_norm)
 
 
@@ -128,10 +134,7 @@ def _without_long(found: SortedReplies, largest: float | None) -> SortedReplies:
     """Reject updates that are longer than allowed, or far longer than most of the round."""
     allowed = "the largest allowed"
     if largest is None:
-        norms = sorted(reply.norm for reply in found.accepted)
-        median = norms[(len(norms) - 1) // 2] if len(norms) >= FEWEST_NORMS else 0.0
-        # Where most send back what they were sent, no length is out of proportion to theirs.
-        largest = NORM_RATIO * median if median > 0 else math.inf
+        largest = _largest_usual([reply.norm for reply in found.accepted])
         allowed = f"{NORM_RATIO:g} times the median of the round"
     fitting = [r for r in found.accepted if r.norm <= largest and math.isfinite(r.norm)]
     accepted = {reply.node for reply in fitting}
@@ -143,6 +146,29 @@ def _without_long(found: SortedReplies, largest: float | None) -> SortedReplies:
         if reply.node not in accepted
     ]
     return found._replace(accepted=fitting, rejected=[*found.rejected, *long])
+
+
+def _without_heavy(found: SortedReplies) -> SortedReplies:
+    """Reject weights that are far larger than most of the round."""
+    largest = _largest_usual([reply.weight for reply in found.accepted])
+    heavy = [
+        RefusedReply(
+            reply.node,
+            f"{keys.WEIGHT} is {reply.weight:.3g}; {NORM_RATIO:g} times the median of the round "
+            f"is {largest:.3g}",
+        )
+        for reply in found.accepted
+        if reply.weight > largest
+    ]
+    accepted = [reply for reply in found.accepted if reply.weight <= largest]
+    return found._replace(accepted=accepted, rejected=[*found.rejected, *heavy])
+
+
+def _largest_usual(numbers: list[float]) -> float:
+    """Return ``NORM_RATIO`` times the lower median; no bound where it is 0 or of too few."""
+    median = sorted(numbers)[(len(numbers) - 1) // 2] if len(numbers) >= FEWEST_NORMS else 0.0
+    # Where most send back what they were sent, no length is out of proportion to theirs.
+    return NORM_RATIO * median if median > 0 else math.inf
 
 
 def _check_reply(reply: Message, model: Arrays, limits: ReplyLimits) -> AcceptedReply | str:
@@ -177,8 +203,9 @@ def _check_reply(reply: Message, model: Arrays, limits: ReplyLimits) -> Accepted
 def _wrong_answers(metrics: MetricRecord, limits: ReplyLimits) -> str:
     """Return what is wrong with what MaxFL asked a client, "" if nothing is."""
     weight, satisfied = metrics.get(keys.WEIGHT), metrics.get(keys.SATISFIED)
-    if not isinstance(weight, float) or not 0 <= weight <= MAX_WEIGHT:
-        return f"{keys.WEIGHT} is {shown(weight)}; expected a number from 0 to {MAX_WEIGHT}"
+    largest = MAX_WEIGHT if limits.bounded_weight else LARGEST_FLOAT
+    if not isinstance(weight, float) or not 0 <= weight <= largest:
+        return f"{keys.WEIGHT} is {shown(weight)}; expected a number from 0 to {largest:g}"
     if satisfied is None and keys.OLD_SATISFIED in metrics:
         return "its client runs maxfl 0.1: install the server's version there"
     if satisfied not in (0, 1):

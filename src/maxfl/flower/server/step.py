@@ -1,0 +1,113 @@
+"""The server's step: the model after a round, of the round's sums, as in the simulation.
+
+    MaxFL        w − η_g · Σ q_k Δ_k / (Σ q_k + ε)
+    FedAvg       the same with equal weights and ε = 0; so FedProx, and w of SCAFFOLD
+    q-FFL        w − η_g · Σ q_k Δ_k / Σ q_k h_k, with q_k = F_k^q
+    SCAFFOLD     c + m/M · mean of (c_k⁺ − c_k), with m of M clients
+    state        the weighted mean, whatever η_g is
+
+An optimizer of the server takes the direction in place of η_g times it; it keeps moments, and needs
+room for them and for the direction.
+"""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from maxfl.core.algorithm import average_scale
+from maxfl.core.server_optimizers import OptimizerKind, ServerOptimizer, take_step, transformation
+from maxfl.flower.aggregation import RoundTotal
+from maxfl.flower.config import StrategyConfig
+from maxfl.flower.replies.arrays import PIECE, Arrays
+from maxfl.flower.server.travel import is_control
+from maxfl.utils.tensors import from_named, to_named
+
+
+class Rates(NamedTuple):
+    """How far a step goes.
+
+    Attributes:
+        server: η_g of the round.
+        control: m/M, the share of clients whose control variates were renewed.
+    """
+
+    server: float
+    control: float = 0.0
+
+
+class Stepped(NamedTuple):
+    """What travelled, after a round's step, and what the server's optimizer keeps, by name."""
+
+    arrays: Arrays
+    moments: Arrays
+
+
+def step_along(
+    config: StrategyConfig, rates: Rates, sent: Arrays, total: RoundTotal, moments: Arrays
+) -> Stepped | None:
+    """Return what becomes of the arrays that were sent; None if there are no sums to step along.
+
+    Arrays that no update speaks of stay. It may not be finite. New arrays take the place of the
+    sums, so that there is no room needed for both.
+    """
+    sums = total.sums
+    if sums is None:
+        return None
+    mean = average_scale(jnp.float32(sums.weight), config.step_epsilon)
+    along = mean if total.steepness is None else average_scale(jnp.float32(total.steepness))
+    optimized: Arrays = {}
+    if config.server_optimizer.kind is not OptimizerKind.SGD:
+        direction = {
+            name: update * np.float32(along)
+            for name, update in sums.update.items()
+            if not (config.is_state(name) or is_control(name))
+        }
+        optimized, moments = _optimize(
+            config.server_optimizer, rates.server, sent, direction, moments
+        )
+    with np.errstate(over="ignore", invalid="ignore"):
+        plain = {
+            name: _step(w, sums.update[name], *_scales(config, rates, name, mean, along))
+            for name, w in sent.items()
+            if name in sums.update and name not in optimized
+        }
+    return Stepped(sent | plain | optimized, moments)
+
+
+def _scales(
+    config: StrategyConfig, rates: Rates, name: str, mean: Any, along: Any
+) -> tuple[np.float32, float]:
+    """Return what an array's sum is multiplied by, and its rate."""
+    if config.is_state(name):
+        return np.float32(mean), 1.0
+    if is_control(name):
+        return np.float32(mean), rates.control
+    return np.float32(along), rates.server
+
+
+def _optimize(
+    optimizer: ServerOptimizer, rate: float, model: Arrays, direction: Arrays, moments: Arrays
+) -> tuple[Arrays, Arrays]:
+    """Take an optimizer's step; return the arrays that it moved, and its moments."""
+    kind, hparams = optimizer
+    params = {name: model[name].astype(update.dtype) for name, update in direction.items()}
+    start = transformation(kind, hparams).init(params)
+    state = from_named(moments, start) if moments else start
+    moved, state = take_step(kind, hparams, jnp.float32(rate), direction, params, state)
+    return (
+        {name: np.asarray(array).astype(model[name].dtype) for name, array in moved.items()},
+        to_named(state),
+    )
+
+
+def _step(w: NDArray[Any], total: NDArray[Any], scale: np.float32, rate: float) -> NDArray[Any]:
+    """Return w − η_g · scale · Σ q_k Δ_k in the type of w, piece by piece."""
+    can_stay = total.dtype == w.dtype and total.flags.writeable and total.flags.c_contiguous
+    stepped = total if can_stay else np.empty(w.shape, w.dtype)
+    flat, before, along = stepped.reshape(-1), w.reshape(-1), total.reshape(-1)
+    for start in range(0, before.size, PIECE):
+        place = slice(start, start + PIECE)
+        flat[place] = before[place] - rate * (along[place] * scale)
+    return stepped

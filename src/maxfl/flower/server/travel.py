@@ -1,0 +1,67 @@
+"""What of a model travels: the arrays that clients train, and SCAFFOLD's control variate with them.
+
+A control variate travels as further arrays of the model, ``maxfl-control/NAME``. A client sends
+back c + (c_k⁺ − c_k) in their place, so that what it says of c is an update like any other:
+checked, bounded and added up with it.
+"""
+
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+
+import numpy as np
+
+from maxfl.flower import keys
+from maxfl.flower.replies.arrays import Arrays, is_trained
+from maxfl.utils.errors import InputError
+
+
+def check_patterns(option: str, patterns: Iterable[str] | None, names: Iterable[str]) -> None:
+    """Refuse patterns that no array of the model matches."""
+    known = list(names)
+    for pattern in patterns or ():
+        if not any(fnmatchcase(name, pattern) for name in known):
+            raise InputError(
+                f"{option} has {pattern!r}, but the model's arrays are called "
+                f"{', '.join(known[:8])}{', ...' if len(known) > 8 else ''}"
+            )
+
+
+def trained_part(model: Arrays, patterns: Iterable[str] | None) -> Arrays:
+    """Return the arrays that clients train; all, where no patterns are given."""
+    if patterns is None:
+        return model
+    chosen = tuple(patterns)
+    return {
+        name: array
+        for name, array in model.items()
+        if any(fnmatchcase(name, pattern) for pattern in chosen)
+    }
+
+
+def first_control(model: Arrays, is_state: Iterable[str]) -> Arrays:
+    """Return c = 0 for the arrays that gradients train."""
+    left_out = set(is_state)
+    return {
+        name: np.zeros(array.shape, np.result_type(array.dtype, np.float32))
+        for name, array in model.items()
+        if is_trained(array) and name not in left_out
+    }
+
+
+def with_control(model: Arrays, control: Arrays) -> Arrays:
+    """Return the model with a control variate as further arrays."""
+    return model | {f"{keys.CONTROL}{name}": array for name, array in control.items()}
+
+
+def split_control(arrays: Arrays) -> tuple[Arrays, Arrays]:
+    """Return the model and the control variate that travelled with it."""
+    model = {name: array for name, array in arrays.items() if not is_control(name)}
+    control = {
+        name.removeprefix(keys.CONTROL): array for name, array in arrays.items() if is_control(name)
+    }
+    return model, control
+
+
+def is_control(name: str) -> bool:
+    """Return whether an array is one of a control variate."""
+    return name.startswith(keys.CONTROL)

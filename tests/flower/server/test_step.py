@@ -1,0 +1,91 @@
+"""What the server keeps for a method outlives a stop; and sums may be secure."""
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+pytest.importorskip("flwr", reason="Flower not installed")
+
+from safetensors.numpy import load_file
+
+import maxfl
+from maxfl import server_optimizers
+from maxfl.flower import MaxFL, Privacy
+from maxfl.flower.monitoring.rollback import roll_back
+from maxfl.utils.errors import InputError
+from support.flower_nodes import START, Nodes, make_app, train
+from support.flower_runs import federation, run, same_results, stopped
+from support.flower_secure import CLIENTS, Watched, secure_app, secure_strategy
+
+pytestmark = [pytest.mark.extras, pytest.mark.usefixtures("flower_identity")]
+
+METHODS = {
+    "adam": {"server_optimizer": server_optimizers.adam(), "server_lr": 0.1},
+    "momentum": {"algorithm": "fedavg", "server_optimizer": server_optimizers.momentum()},
+    "annealed": {"algorithm": maxfl.maxfl_annealed(rounds=4)},
+    "qffl": {"algorithm": "qffl", "local_lr": 0.1},
+    "by samples": {"algorithm": maxfl.fedavg(by_size=1)},
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_stopped_run_goes_on_to_the_same_end(tmp_path, name):
+    options = METHODS[name] | {"collect_losses": True}
+    run(tmp_path / "whole", federation(), **options)
+    nodes = federation()
+    stopped(nodes, tmp_path / "cut", 6, **options)
+    run(tmp_path / "cut", nodes, resume=True, **options)
+    same_results(tmp_path / "cut", tmp_path / "whole")
+    assert set(load_file(tmp_path / "cut" / "model.safetensors")) == set(START)
+
+
+def test_a_run_with_moments_is_extended_and_taken_back(tmp_path):
+    options = METHODS["adam"] | {"keep": 5, "server_schedule": maxfl.schedules.constant()}
+    run(tmp_path / "whole", federation(), rounds=5, **options)
+    run(tmp_path / "more", federation(), rounds=3, **options)
+    assert (tmp_path / "more" / "server-state.safetensors").is_file()
+    run(tmp_path / "more", federation(), rounds=5, resume=True, **options)
+    same_results(tmp_path / "more", tmp_path / "whole")
+    assert roll_back(tmp_path / "more", 2) == 5
+    run(tmp_path / "more", federation(), rounds=5, resume=True, **options)
+    same_results(tmp_path / "more", tmp_path / "whole")
+
+
+def test_other_numbers_are_another_experiment(tmp_path):
+    run(tmp_path / "run", federation(), algorithm=maxfl.fedprox(0.1))
+    for options, words in (
+        ({"algorithm": maxfl.fedprox(0.2)}, r"config\.algorithm\.mu"),
+        ({"algorithm": maxfl.fedprox(0.1), "server_optimizer": server_optimizers.adam()},
+         r"config\.server\.beta1"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=words):
+            run(tmp_path / "run", federation(), resume=True, **options)
+
+
+def test_results_name_the_method(tmp_path):
+    run(tmp_path / "run", federation(), algorithm="fedavg")
+    weights = pq.read_table(tmp_path / "run" / "weights.parquet").to_pylist()
+    assert {row["weight"] for row in weights} == {0.25}, "all weigh the same"
+    assert "Trained with FedAvg" in (tmp_path / "run" / "model-card.md").read_text()
+
+
+@pytest.mark.parametrize("method", ["fedavg", "fedprox"])
+def test_methods_in_which_all_weigh_the_same_have_secure_sums(method):
+    nodes = Watched(*[secure_app(*client) for client in CLIENTS])
+    strategy, through = secure_strategy(nodes, algorithm=method)
+    ((model, _),) = train(strategy, through)
+    ((plain, _),) = train(
+        MaxFL(algorithm=method), Nodes(*[make_app(*client) for client in CLIENTS])
+    )
+    for name in START:
+        np.testing.assert_allclose(model[name], plain[name], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"algorithm": "qffl", "local_lr": 0.1}, {"algorithm": "scaffold"},
+     {"algorithm": maxfl.fedavg(by_size=1)}],
+)  # fmt: skip
+def test_methods_whose_sums_have_no_bounds_are_refused_with_privacy(options):
+    with pytest.raises(InputError, match=r"privacy can't be had together with (algorithm|fedavg)"):
+        MaxFL(privacy=Privacy(clip=1.0, secure=True), fraction_evaluate=0.0, **options)
