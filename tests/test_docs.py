@@ -361,3 +361,25 @@ def test_the_demo_page_agrees_with_its_search():
             ]
             assert len(runs) == 5
             assert cell == ", ".join(f"{mean:.2f}" for mean in means), (method, share, start)
+
+
+def test_what_large_replies_take_is_that_of_the_benchmark():
+    page = " ".join((ROOT / "docs/flower.md").read_text(encoding="utf-8").split())
+    (small, large) = (
+        json.loads((ROOT / f"benchmarks/results/flower-sums-{mib}.json").read_text())["strategies"]
+        for mib in (100, 1024)
+    )
+    ours, theirs, median = small["MaxFL"], small["FedAvg"], small["MaxFL, median"]
+    assert (
+        f"add {ours['mib']:.0f} MiB and take {ours['seconds']:.2f} s, with Flower's FedAvg "
+        f"{theirs['mib']:.0f} MiB and {theirs['seconds']:.2f} s"
+    ) in page
+    ours, theirs = large["MaxFL"], large["FedAvg"]
+    assert (
+        f"{ours['mib'] / 1024:.1f} GiB and {ours['seconds']:.1f} s, {theirs['mib'] / 1024:.1f} GiB "
+        f"and {theirs['seconds']:.1f} s"
+    ) in page
+    assert f"adds {median['mib'] / 1024:.1f} GiB" in page
+    for found in (small, large):
+        for key in ("seconds", "mib"):
+            assert found["MaxFL"][key] <= 1.3 * found["FedAvg"][key]

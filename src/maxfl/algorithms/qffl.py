@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 
 from maxfl.algorithms.fedavg import BASE
 from maxfl.algorithms.fedavg import client_update as train
+from maxfl.core import appeal
 from maxfl.core.algorithm import (
     Algorithm,
     Client,
@@ -35,9 +36,6 @@ from maxfl.core.algorithm import (
 from maxfl.core.model import Params
 from maxfl.utils.errors import check_number
 
-TINY = 1e-10
-"""Added to the loss, so that a power of it exists when it is 0."""
-
 
 class HParams(NamedTuple):
     """Hyper-parameters of q-FFL: q, how much a large loss counts."""
@@ -47,12 +45,7 @@ class HParams(NamedTuple):
 
 def weight(hparams: HParams, server: Server, client: Client) -> Array:
     """Return F_k^q."""
-    return fair_weight(client.loss, hparams.q)
-
-
-def fair_weight(loss: Any, q: Any) -> Any:
-    """Compute F^q, of JAX arrays and of numbers alike."""
-    return (loss + TINY) ** q
+    return appeal.fair_weight(client.loss, hparams.q)
 
 
 def client_update(
@@ -61,7 +54,7 @@ def client_update(
     """Take τ steps of SGD; beside Δ_k goes h_k/F_k^q, times η_l."""
     delta, client_state = train(hparams, server, client_state, client, task)
     square = sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(trained(delta)))
-    steepness = 1 + hparams.q * square / (task.learning_rate * (client.loss + TINY))
+    steepness = 1 + hparams.q * square / (task.learning_rate * (client.loss + appeal.TINY))
     return CompositeUpdate(delta, steepness), client_state
 
 

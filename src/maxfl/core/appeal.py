@@ -21,6 +21,8 @@ import numpy as np
 
 Array = TypeVar("Array", bound=Any)
 """A NumPy or JAX array, or a float; what goes in comes out."""
+TINY = 1e-10
+"""Added to a loss, so that a power of it exists when it is 0."""
 TIE = 2e-6
 """A gap this small, as a share of the requirement, is none: ``criterion`` adds half of it."""
 
@@ -50,6 +52,11 @@ def weight(loss: Array, requirement: Array, temperature: float | Array = 1.0) ->
     xp = namespace(gap)
     e = xp.exp(-xp.abs(gap))
     return e / (1.0 + e) ** 2
+
+
+def fair_weight(loss: Array, q: Any) -> Array:
+    """Return F_k^q, the weight of q-FFL: the larger a loss, the more it counts."""
+    return (loss + TINY) ** q
 
 
 def nearness(gap: Array, requirement: Array, scale: Any, quantile: Any) -> Array:

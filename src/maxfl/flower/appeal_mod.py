@@ -17,7 +17,6 @@ from typing import Any
 from flwr.app import ConfigRecord, Context, Error, Message, MessageType, MetricRecord, RecordDict
 from flwr.clientapp.typing import ClientAppCallable
 
-from maxfl.algorithms.qffl import fair_weight
 from maxfl.core import appeal
 from maxfl.flower import keys
 from maxfl.flower.client.control_variate import Named, train_corrected, without_control
@@ -171,7 +170,7 @@ def _weight(measured: Measurement, config: ConfigRecord) -> float:
     """Return q_k of the gap, or F_k^q where the server trains by q-FFL."""
     fairness: Any = config.get(keys.FAIRNESS)
     if fairness is not None:
-        return fair_weight(measured.loss, fairness)
+        return float(appeal.fair_weight(measured.loss, fairness))
     temperature: Any = config.get(keys.TEMPERATURE, 1.0)
     return float(appeal.weight(measured.loss, measured.requirement, temperature))
 

@@ -10,7 +10,8 @@ from flwr.app import Array
 from maxfl.core import aggregators
 from maxfl.flower import MaxFL, Privacy
 from maxfl.flower.aggregation import RoundTotal
-from maxfl.flower.replies.arrays import PIECE, norm_of_update, read_array, to_arrays, update_pieces
+from maxfl.flower.replies.arrays import norm_of_update, read_array, to_arrays, update_pieces
+from maxfl.flower.replies.pieces import PIECE
 from maxfl.flower.server.step import Rates, step_along
 from maxfl.flower.sums import Counts, RoundSums
 from maxfl.utils.errors import InputError

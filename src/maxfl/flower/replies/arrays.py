@@ -14,12 +14,11 @@ from flwr.app import Array, ArrayRecord
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from maxfl.flower.replies.pieces import PIECE, piece_of, places
 from maxfl.utils.errors import InputError
 
 Arrays = dict[str, NDArray[Any]]
 """A model, or an update of one, by the names of its arrays."""
-PIECE = 1 << 16
-"""Numbers that are worked on at a time: they stay in a core's cache."""
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
@@ -129,16 +128,20 @@ def update_pieces(
 
     The next piece is written over the last. The type is that of sums, if no other is given.
     """
-    flat_before, flat_after = before.reshape(-1), after.reshape(-1)
     room = np.empty(min(PIECE, before.size), sum_type(before) if dtype is None else dtype)
-    for start in range(0, flat_before.size, PIECE):
-        place = slice(start, min(start + PIECE, flat_before.size))
-        piece = room[: place.stop - start]
-        # By the type of the piece: half precision would subtract in half precision.
-        yield (
-            place,
-            np.subtract(flat_before[place], flat_after[place], out=piece, dtype=piece.dtype),
-        )
+    for place in places(before.size):
+        yield place, subtract_piece(before, after, place, room)
+
+
+def subtract_piece(
+    before: NDArray[Any], after: NDArray[Any], place: slice, room: NDArray[Any]
+) -> NDArray[Any]:
+    """Return a piece of w − w_k, written into ``room`` and in its type."""
+    piece = room[: place.stop - place.start]
+    # By the type of the piece: half precision would subtract in half precision.
+    return np.subtract(
+        piece_of(before, place), piece_of(after, place), out=piece, dtype=piece.dtype
+    )
 
 
 def update_of(model: Arrays, after: Arrays) -> Arrays:

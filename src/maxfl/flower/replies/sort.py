@@ -14,6 +14,7 @@ from flwr.app import ArrayRecord, Message, MetricRecord
 from maxfl.flower import keys
 from maxfl.flower.replies.arrays import Arrays, is_trained, norm_of_update, read_array
 from maxfl.flower.replies.metrics import wrong_metrics
+from maxfl.flower.replies.pieces import in_threads
 
 MAX_WEIGHT = 0.25
 """s(1 − s) is never larger."""
@@ -109,6 +110,7 @@ def sort_replies(
     """
     found = SortedReplies([], [], [], [])
     heard: set[int] = set()
+    without_error: list[Message] = []
     for reply in replies:
         node = reply.metadata.src_node_id
         if node not in asked or node in heard:
@@ -120,9 +122,11 @@ def sort_replies(
             group = found.declined if reply.error.code == keys.DECLINED else found.failed
             group.append(RefusedReply(node, str(reply.error.reason or f"error {reply.error.code}")))
             continue
-        checked = _check_reply(reply, model, limits)
+        without_error.append(reply)
+    checks = in_threads(lambda reply: _check_reply(reply, model, limits), without_error)
+    for reply, checked in zip(without_error, checks, strict=True):
         if isinstance(checked, str):
-            found.rejected.append(RefusedReply(node, checked))
+            found.rejected.append(RefusedReply(reply.metadata.src_node_id, checked))
         else:
             found.accepted.append(checked)
     if not limits.bounded_weight:

@@ -10,6 +10,7 @@ An optimizer of the server takes the direction in place of η_g times it; it kee
 room for them and for the direction.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -20,7 +21,8 @@ from maxfl.core.algorithm import average_scale
 from maxfl.core.server_optimizers import OptimizerKind, ServerOptimizer, take_step, transformation
 from maxfl.flower.aggregation import RoundTotal
 from maxfl.flower.config import StrategyConfig
-from maxfl.flower.replies.arrays import PIECE, Arrays
+from maxfl.flower.replies.arrays import Arrays
+from maxfl.flower.replies.pieces import in_threads, piece_of, places
 from maxfl.flower.server.travel import is_control
 from maxfl.utils.tensors import from_named, to_named
 
@@ -67,12 +69,11 @@ def step_along(
         optimized, moments = _optimize(
             config.server_optimizer, rates.server, sent, direction, moments
         )
-    with np.errstate(over="ignore", invalid="ignore"):
-        plain = {
-            name: _step(w, sums.update[name], *_scales(config, rates, name, mean, along))
-            for name, w in sent.items()
-            if name in sums.update and name not in optimized
-        }
+    plain = {
+        name: _step(w, sums.update[name], *_scales(config, rates, name, mean, along))
+        for name, w in sent.items()
+        if name in sums.update and name not in optimized
+    }
     return Stepped(sent | plain | optimized, moments)
 
 
@@ -106,8 +107,18 @@ def _step(w: NDArray[Any], total: NDArray[Any], scale: np.float32, rate: float) 
     """Return w − η_g · scale · Σ q_k Δ_k in the type of w, piece by piece."""
     can_stay = total.dtype == w.dtype and total.flags.writeable and total.flags.c_contiguous
     stepped = total if can_stay else np.empty(w.shape, w.dtype)
-    flat, before, along = stepped.reshape(-1), w.reshape(-1), total.reshape(-1)
-    for start in range(0, before.size, PIECE):
-        place = slice(start, start + PIECE)
-        flat[place] = before[place] - rate * (along[place] * scale)
+    in_threads(partial(_move, stepped, w, total, scale, rate), places(w.size))
     return stepped
+
+
+def _move(
+    stepped: NDArray[Any],
+    w: NDArray[Any],
+    total: NDArray[Any],
+    scale: np.float32,
+    rate: float,
+    place: slice,
+) -> None:
+    # What NumPy warns of is of a thread: here too it is no step if it is not finite.
+    with np.errstate(over="ignore", invalid="ignore"):
+        piece_of(stepped, place)[...] = piece_of(w, place) - rate * (piece_of(total, place) * scale)
