@@ -8,7 +8,7 @@ setting and seed on an H200. docs/methods.md has the choice, docs/temperature-se
 the clusters with all variants on seeds 200 to 215, those of 60 rounds with some on 200 to 229, the
 others with ten on 200 to 209.
 
-    T_t = min(T_max, max(T_0 (T_1/T_0)^min(1, t/A), c·f^(t/rounds)·s_t))
+    T_t = min(T_max, max(T_0 (T_1/T_0)^min(1, t/A), c·f^(t/rounds)·s_t)),  ∞ at t = 0 if c > 0
 
 has all rules that were tried: a fixed T, one that falls, one that follows the gaps, and their
 combinations; FedAvg is T = ∞ with ε = 0.
@@ -34,7 +34,6 @@ from maxfl.core.federation import Federation
 from maxfl.data import partition
 from maxfl.data.assemble import assemble
 from maxfl.data.dataset import Dataset
-from maxfl.data.emnist import emnist
 from maxfl.data.fashion_mnist import fashion_mnist
 
 POINTS = tuple(product((0.1, 0.05, 0.01), (1.0, 3.0)))
@@ -123,9 +122,10 @@ def method(rules: list[Rule], rounds: int) -> Algorithm:
     """Return a method whose configurations have these rules, for so many rounds."""
 
     def server_update(rule: Rule, server: Any, total: Any, cohort: Any) -> tuple[Any, State]:
-        state, here = server.state, cohort.participated
-        gap, count = abs(cohort.cost - cohort.requirement), jnp.maximum(here.sum(), 1)
-        share = (here & (gap < state.scale)).sum() / count
+        state, here = server.state, cohort.participated & jnp.isfinite(cohort.gap)
+        count, gap = jnp.maximum(here.sum(), 1), abs(cohort.gap)
+        near = appeal.nearness(cohort.gap, cohort.requirement, state.scale, rule.quantile)
+        share = jnp.where(here, near, 0.0).sum() / count
         tracked = state.scale * jnp.exp(rule.gain * (rule.quantile - share))
         mean = jnp.where(here, gap, 0.0).sum() / count
         scale = jnp.where(state.rounds == 0, mean, tracked)
@@ -155,14 +155,14 @@ class Setting(NamedTuple):
 
 
 @cache
-def images(name: str) -> Dataset:
-    """Load a data set once."""
-    return fashion_mnist("both", None) if name == "fmnist" else emnist("byclass", "test", None)
+def images() -> Dataset:
+    """Load Fashion-MNIST once."""
+    return fashion_mnist("both", None)
 
 
 def clusters(seed: int) -> Federation:
     """Make five clusters of two labels each."""
-    rng, data = partition.generator(seed), images("fmnist")
+    rng, data = partition.generator(seed), images()
     return assemble(data, partition.clusters(data.y, 200, 300, 5, rng), rng, unseen=100)
 
 
@@ -170,17 +170,11 @@ def skewed(flipped: float) -> Callable[[int], Federation]:
     """Return what makes clients of skewed labels, some of them flipped."""
 
     def make(seed: int) -> Federation:
-        rng, data = partition.generator(seed), images("fmnist")
+        rng, data = partition.generator(seed), images()
         split = partition.dirichlet(data.y, 200, 200, 0.5, rng)
         return assemble(data, split, rng, unseen=100, flipped_fraction=flipped)
 
     return make
-
-
-def letters(seed: int) -> Federation:
-    """Make clients of a few characters each."""
-    rng, data = partition.generator(seed), images("emnist")
-    return assemble(data, partition.dirichlet(data.y, 1000, 60, 0.05, rng), rng, unseen=500)
 
 
 def two_opinions(seed: int) -> Federation:
@@ -204,8 +198,6 @@ SETTINGS = {
     "60 rounds": Setting(
         two_opinions, (0.1, 0.01, 0.001), 5, rounds=60, points=((0.2, 1.0),), hidden=()
     ),
-    **{f"emnist {rate} leave": Setting(letters, rate, 10, 10) for rate in (0.01, 0.05)},
-    **{f"emnist {rate} never": Setting(letters, rate, 10) for rate in (0.01, 0.05)},
 }
 
 
@@ -235,14 +227,14 @@ def main() -> None:
     warnings.simplefilter("ignore", maxfl.TrainingWarning)
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("file", type=Path)
-    parser.add_argument("settings", nargs="*", default=list(SETTINGS), choices=list(SETTINGS))
-    parser.add_argument("--seeds", nargs="*", type=int, default=list(range(200, 210)))
-    parser.add_argument("--variants", nargs="*", default=list(VARIANTS), choices=list(VARIANTS))
+    parser.add_argument("settings", nargs="*", choices=[*SETTINGS, []], default=[])
+    parser.add_argument("--seeds", nargs="+", type=int, default=list(range(200, 210)))
+    parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
     given = parser.parse_args()
     with given.file.open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(COLUMNS)
-        for name in given.settings:
+        for name in given.settings or SETTINGS:
             found = [run(SETTINGS[name], given.variants, seed) for seed in given.seeds]
             best = np.mean([judged for judged, _ in found], 0).argmax(1)
             for v, variant in enumerate(given.variants):

@@ -6,6 +6,7 @@ import runpy
 
 import pytest
 
+import maxfl
 from support.commands import ROOT
 
 NOTEBOOKS = sorted((ROOT / "examples/notebooks").glob("*.ipynb"))
@@ -32,6 +33,10 @@ def test_what_they_show_is_kept(path):
     assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
     kinds = {kind for output in outputs for kind in output.get("data", {})}
     assert {"text/html", "image/png"} <= kinds
+
+
+def test_the_tour_shows_the_defaults_of_today():
+    assert repr(maxfl.maxfl_auto()) in (ROOT / "examples/notebooks/tour.ipynb").read_text()
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

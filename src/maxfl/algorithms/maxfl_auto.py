@@ -9,7 +9,7 @@ as with an accuracy of 100 %, s would else fall to 0, and with it the weight of 
 
 It differs from MaxFL in the temperature of round t. s_t tracks the p-quantile of |F_k − ρ_k|: it
 rises while fewer than a share p of the cohort are that near to their requirement, and falls while
-more are. So about a share p of the clients is always on the steep part of the sigmoid, whether
+more are. Once settled, a share p of the clients is on the steep part of the sigmoid, whether
 losses are of order 1 or 1000: a fixed T is too wide where requirements are strict, and all weights
 are alike, or too narrow where they are far, and all weights vanish.
 
