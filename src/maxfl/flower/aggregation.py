@@ -16,7 +16,7 @@ from maxfl.flower.replies.arrays import Arrays, norm_of_update
 from maxfl.flower.replies.sort import SortedReplies
 from maxfl.flower.round_log import Event, Solver
 from maxfl.flower.secagg_server import SecAggResult
-from maxfl.flower.secure.bounds import most_drawn, shorten, wrong_sums
+from maxfl.flower.secure.bounds import bound_step, most_drawn, wrong_sums
 from maxfl.flower.secure.generator import Randomness
 from maxfl.flower.server.methods import fairness_of, steepness
 from maxfl.flower.sums import (
@@ -83,7 +83,7 @@ def add_up(
         total = _check_secure_sums(privacy, sampled, total, secure)
     if total.sums is None:
         return total
-    return total._replace(sums=shorten(privacy, config.step_epsilon, total.sums))
+    return total._replace(sums=bound_step(privacy, config.step_epsilon, total.sums))
 
 
 def _hide(

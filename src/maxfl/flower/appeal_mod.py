@@ -21,7 +21,7 @@ from maxfl.core import appeal
 from maxfl.flower import keys
 from maxfl.flower.client.control_variate import Named, train_corrected, without_control
 from maxfl.flower.client.handlers import HandlerJudge, Handlers, check_judge, is_initial
-from maxfl.flower.client.measuring import Criterion, Loss, Measurement
+from maxfl.flower.client.measuring import ClientCriterion, Loss, Measurement
 from maxfl.flower.client.requirement_store import RequirementStore
 from maxfl.utils.errors import InputError, shorten
 
@@ -57,11 +57,11 @@ class AppealMod:
         _refuse_unknown(unknown)
         _check_functions(loss_fn, requirement)
         _check_store(keep)
-        self.judging = Criterion(keys.LOSS, keys.REQUIREMENT, loss_fn, requirement, keep)
+        self.judging = ClientCriterion(keys.LOSS, keys.REQUIREMENT, loss_fn, requirement, keep)
         self.test = None
         if test is not None:
             _check_functions(*_pair(test))
-            self.test = Criterion(keys.TEST_LOSS, keys.TEST_REQUIREMENT, *test, keep)
+            self.test = ClientCriterion(keys.TEST_LOSS, keys.TEST_REQUIREMENT, *test, keep)
 
     def __call__(self, message: Message, context: Context, app: ClientAppCallable) -> Message:
         """Answer a message, with the app's help."""
@@ -138,7 +138,7 @@ appeal_mod = AppealMod
 
 
 def _train(
-    criterion: Criterion, message: Message, context: Context, app: ClientAppCallable
+    criterion: ClientCriterion, message: Message, context: Context, app: ClientAppCallable
 ) -> Message:
     """Let the app train and add the weight to its reply, or decline for it."""
     config = _config(message)
@@ -188,8 +188,8 @@ def _solver_metrics(measured: Measurement, scale: Any, quantile: Any) -> dict[st
 
 
 def _evaluate(
-    judging: Criterion,
-    test: Criterion | None,
+    judging: ClientCriterion,
+    test: ClientCriterion | None,
     message: Message,
     context: Context,
     app: ClientAppCallable,
@@ -252,7 +252,7 @@ def _config(message: Message) -> ConfigRecord:
     return next(iter(message.content.config_records.values()), ConfigRecord())
 
 
-def _losses(criterion: Criterion, measured: Measurement) -> dict[str, float]:
+def _losses(criterion: ClientCriterion, measured: Measurement) -> dict[str, float]:
     """Return loss and requirement as metrics, for an operator who collects them."""
     return {criterion.loss_key: measured.loss, criterion.requirement_key: measured.requirement}
 

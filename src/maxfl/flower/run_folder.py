@@ -41,9 +41,9 @@ from maxfl.flower.monitoring.checkpoints import (
     SERVER_STATE,
     SavedModel,
     keep_model,
+    model_bytes,
     read_model,
     remove_models,
-    to_tensors,
 )
 from maxfl.flower.monitoring.extension import extend, with_rounds_begun
 from maxfl.flower.monitoring.stall import stall_of
@@ -252,7 +252,7 @@ class FederationFolder:
 
     def _to_tensors(self, state: TrainingState) -> bytes:
         model, rounds, solver, moments = state
-        return to_tensors(SavedModel(model, len(rounds), self._seconds, solver, moments))
+        return model_bytes(SavedModel(model, len(rounds), self._seconds, solver, moments))
 
 
 def _client_tables(history: History, clients: Clients) -> dict[str, bytes]:

@@ -9,7 +9,7 @@ pytest.importorskip("flwr", reason="Flower not installed")
 
 from maxfl.flower import Privacy
 from maxfl.flower.privacy import add_noise
-from maxfl.flower.secure.bounds import SURE, most_drawn, shorten, slack_of, wrong_sums
+from maxfl.flower.secure.bounds import SURE, bound_step, most_drawn, slack_of, wrong_sums
 from maxfl.flower.sums import RoundSums
 
 pytestmark = pytest.mark.extras
@@ -123,10 +123,10 @@ def test_how_many_are_drawn_at_most():
 def test_sums_are_shortened_by_hand():
     """ε = 0.1 and Σ q = 0.4: no longer than 2·0.5 = 1, which halves a norm of 2."""
     sums = FULL._replace(weight=0.4)
-    short = shorten(PRIVACY, 0.1, sums)
+    short = bound_step(PRIVACY, 0.1, sums)
     np.testing.assert_allclose(short.update["w"], [0.6, 0.0], rtol=1e-12)
     np.testing.assert_allclose(short.update["b"], [[0.8]], rtol=1e-12)
     assert short._replace(update=UPDATE) == sums
-    assert shorten(PRIVACY, 0.1, FULL) is FULL
-    nothing = shorten(PRIVACY, 0.1, FULL._replace(weight=-3.0))
+    assert bound_step(PRIVACY, 0.1, FULL) is FULL
+    nothing = bound_step(PRIVACY, 0.1, FULL._replace(weight=-3.0))
     assert all(not array.any() for array in nothing.update.values())

@@ -15,7 +15,7 @@ Loss = Callable[[Message, Context], float]
 """``loss(message, context)``: F_k of the model in ``message.content``, on the client's data."""
 
 
-class Criterion(NamedTuple):
+class ClientCriterion(NamedTuple):
     """A loss and what it must stay below.
 
     Attributes:

@@ -47,7 +47,7 @@ class SavedModel(NamedTuple):
     moments: Arrays
 
 
-def to_tensors(saved: SavedModel) -> bytes:
+def model_bytes(saved: SavedModel) -> bytes:
     """Return a safetensors file; it sorts arrays, so the order of their names is in it too."""
     metadata = {
         "names": list(saved.model), "rounds": saved.rounds, "seconds": saved.seconds,
@@ -59,7 +59,7 @@ def to_tensors(saved: SavedModel) -> bytes:
 
 
 def read_model(path: Path) -> SavedModel:
-    """Read what ``to_tensors`` wrote, or say that it can't be read."""
+    """Read what ``model_bytes`` wrote, or say that it can't be read."""
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata()

@@ -12,8 +12,8 @@ costs no privacy, while a decision by the sums below the noise would give a bit 
 may n be the number of clients in them, which their drawing hides: ``most_drawn`` is from what is
 known.
 
-A step is η_g · Σ q Δ / (Σ q + ε). ``shorten`` keeps ‖Σ q Δ‖ ≤ C (Σ q + ε), so that the fraction is
-no longer than C, and the step no longer than C η_g, or than C in arrays that are state, which η_g
+A step is η_g · Σ q Δ / (Σ q + ε). ``bound_step`` keeps ‖Σ q Δ‖ ≤ C (Σ q + ε), so that the fraction
+is no longer than C, and the step no longer than C η_g, or than C in arrays that are state, which η_g
 leaves alone. Honest sums without noise have that anyway, but for rounding where all q are tiny.
 """
 
@@ -79,7 +79,7 @@ def wrong_sums(privacy: Privacy, sums: RoundSums, clients: float, levels: int) -
     return f"the secure sums break {broken[0]}, which honest clients keep" if broken else ""
 
 
-def shorten(privacy: Privacy, epsilon: float, sums: RoundSums) -> RoundSums:
+def bound_step(privacy: Privacy, epsilon: float, sums: RoundSums) -> RoundSums:
     """Return sums along which no step is longer than C η_g; ε is that below the fraction."""
     longest, norm = privacy.clip * max(sums.weight + epsilon, 0.0), _norm(sums)
     if norm <= longest:
