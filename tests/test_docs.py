@@ -383,3 +383,22 @@ def test_what_large_replies_take_is_that_of_the_benchmark():
     for found in (small, large):
         for key in ("seconds", "mib"):
             assert found["MaxFL"][key] <= 1.3 * found["FedAvg"][key]
+
+
+def test_what_clients_judge_by_has_the_figures_of_its_sweep():
+    results = read_csv("docs/judging.csv")
+    rows = rows_of("docs/paper.md", "| judged by | GM-Appeal, FedAvg")
+    assert [row[0] for row in rows] == ["training data", "held-out data"]
+    for (_, *cells), judge in zip(rows, ("training", "held-out"), strict=True):
+        found = [
+            [r for r in results if (r["judge"], r["name"]) == (judge, method)]
+            for method in ("fedavg", "maxfl-auto")
+        ]
+        assert [len(runs) for runs in found] == [10, 10]
+        expected = [spread([float(r["unseen_appeal"]) for r in runs], 2) for runs in found]
+        expected += [
+            spread([float(r["unseen_accuracy"]) for r in runs], 1, percent=True) for runs in found
+        ]
+        assert cells == [cell.replace("\N{NO-BREAK SPACE}", " ") for cell in expected]
+    stalled = [r for r in results if r["judge"] == "training" and r["stalled_from_round"]]
+    assert [sum(r["name"] == m for r in stalled) for m in ("fedavg", "maxfl-auto")] == [9, 9]

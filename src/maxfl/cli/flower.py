@@ -16,6 +16,7 @@ from maxfl.report.write import PAGE, write_report
 from maxfl.runs.progress import PROGRESS
 from maxfl.runs.watch import read_status
 from maxfl.utils.errors import InputError
+from maxfl.utils.files import read_mapping
 from maxfl.utils.paths import EXPERIMENT, ROUND_LOG, SUMMARY
 
 app = typer.Typer(
@@ -62,7 +63,7 @@ def demo_command(
     _need_flower()
     check_folder(out)
     results = (out / "federation").resolve()
-    if resume and _is_done(results):
+    if resume and _is_done(results, rounds):
         console.print(f"The federation in {out} is finished already.", soft_wrap=True)
     else:
         _check_free(out, results, resume)
@@ -214,19 +215,20 @@ def _train(app_folder: Path, nodes: int, config: dict[str, Any], work: Path, res
             deployment.start_node({"partition-id": k, "num-partitions": nodes})
         console.print(f"{nodes} SuperNodes, each with a process and a registered key")
         console.print(
-            "GM-Appeal is the share of clients whose requirement the model meets; "
-            "T, the temperature of the weights, follows s, the clients' gaps to it",
+            "GM-Appeal is the share of clients whose requirement the model meets; T, where it is "
+            "shown, is the temperature of the weights, and s the clients' gaps, which it follows",
             soft_wrap=True,
             highlight=False,
         )
         run = deployment.submit(app_folder, config)
         printed, checked = len(_read_log(results)), time.monotonic()
-        while not _is_done(results):
+        while not _is_done(results, config.get("rounds")):
             time.sleep(0.5)
             printed = _print_log(results, printed)
             if time.monotonic() - checked > STATUS_SECONDS:
                 checked, status = time.monotonic(), deployment.status(run)
-                if status.startswith("finished") and not _is_done(results):
+                is_done = _is_done(results, config.get("rounds"))
+                if status.startswith("finished") and not is_done:
                     raise InputError(_failure(status, deployment.log_of(run), work))
                 if time.monotonic() - began > MAX_SECONDS:
                     raise InputError(f"the run took over an hour; its logs: {work / 'logs'}")
@@ -234,9 +236,11 @@ def _train(app_folder: Path, nodes: int, config: dict[str, Any], work: Path, res
     console.print(f"All processes ended, after {time.monotonic() - began:.0f} s")
 
 
-def _is_done(results: Path) -> bool:
-    """Return whether all is written; progress.json is removed after everything else."""
-    return (results / SUMMARY).exists() and not (results / PROGRESS).exists()
+def _is_done(results: Path, rounds: int | None = None) -> bool:
+    """Return whether all is written, of so many rounds; progress.json is removed in the end."""
+    if not (results / SUMMARY).exists() or (results / PROGRESS).exists():
+        return False
+    return rounds is None or read_mapping(results / SUMMARY)["rounds"] >= rounds
 
 
 def _failure(status: str, log: str, work: Path) -> str:

@@ -5,20 +5,24 @@ added before anybody looks at them. Where there is noise, secure aggregation tha
 of zeros that is lost in noise, and nothing that is given away says more.
 """
 
-from typing import NamedTuple
+import math
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from maxfl.core.aggregators import AggregationRule, krum_limit, mean
 from maxfl.flower.config import StrategyConfig
 from maxfl.flower.privacy import Privacy, add_noise, is_lost_in_noise
 from maxfl.flower.replies.arrays import Arrays, norm_of_update
+from maxfl.flower.replies.pieces import in_threads
 from maxfl.flower.replies.sort import SortedReplies
 from maxfl.flower.round_log import Event, Solver
 from maxfl.flower.secagg_server import SecAggResult
 from maxfl.flower.secure.bounds import bound_step, most_drawn, wrong_sums
 from maxfl.flower.secure.generator import Randomness
-from maxfl.flower.server.methods import fairness_of, steepness
+from maxfl.flower.server.methods import fairness_of, sum_steepness
 from maxfl.flower.sums import (
     Counts,
     RoundSums,
@@ -142,21 +146,13 @@ def _add_up_plainly(
 
 def _sum_steepness(config: StrategyConfig, model: Arrays, replies: SortedReplies) -> float | None:
     """Return Σ q_k h_k of q-FFL, over what gradients train; None for other methods."""
-    q = fairness_of(config.algorithm)
+    q = fairness_of(config.stepping)
     if q is None:
         return None
     trained = {name: w for name, w in model.items() if not config.is_state(name)}
-    return sum(
-        reply.weight
-        * steepness(
-            q,
-            config.local_rate,
-            reply.weight,
-            norm_of_update(trained, reply.arrays, exact=True),
-        )
-        for reply in replies.accepted
-        if reply.weight > 0
-    )
+    weighing = [reply for reply in replies.accepted if reply.weight > 0]
+    norms = in_threads(lambda r: norm_of_update(trained, r.arrays, exact=True), weighing)
+    return sum_steepness(q, config.local_rate, [reply.weight for reply in weighing], norms)
 
 
 def _take_secure_sums(sampled: Sampled, secure: SecAggResult) -> RoundTotal:
@@ -175,9 +171,12 @@ def _as_asked(solver: Solver, sums: RoundSums) -> RoundSums:
 
 
 def why_no_step(
-    config: StrategyConfig, total: RoundTotal, model: Arrays | None, replies: SortedReplies
+    config: StrategyConfig,
+    total: RoundTotal,
+    after: Iterable[NDArray[Any]],
+    replies: SortedReplies,
 ) -> str:
-    """Return why the model stays as it was, "" if it steps; ``model`` is the one after the step."""
+    """Return why the model stays as it was, "" if it steps; ``after`` is all that would be kept."""
     counts, sums = total.counts, total.sums
     if sums is None:
         return total.problem
@@ -187,7 +186,8 @@ def why_no_step(
         return f"{counts.participated} good replies, fewer than {config.min_replies}"
     if sums.weight <= 0:
         return _why_no_weight(config, sum(reply.weight > 0 for reply in replies.accepted))
-    finite = model is not None and all(np.isfinite(array).all() for array in model.values())
+    steepness = 0.0 if total.steepness is None else total.steepness
+    finite = math.isfinite(steepness) and all(np.isfinite(array).all() for array in after)
     return "" if finite else "the step along the replies is not finite"
 
 

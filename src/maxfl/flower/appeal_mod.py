@@ -170,6 +170,11 @@ def _weight(measured: Measurement, config: ConfigRecord) -> float:
     """Return q_k of the gap, or F_k^q where the server trains by q-FFL."""
     fairness: Any = config.get(keys.FAIRNESS)
     if fairness is not None:
+        if measured.loss < 0:
+            raise InputError(
+                "the server trains by q-FFL, which weighs clients by their losses, and this one "
+                "judges by a metric of which more is better: judge by a loss"
+            )
         return float(appeal.fair_weight(measured.loss, fairness))
     temperature: Any = config.get(keys.TEMPERATURE, 1.0)
     return float(appeal.weight(measured.loss, measured.requirement, temperature))

@@ -13,7 +13,7 @@ from maxfl.core.schedules import Schedule, ScheduleKind, exponential
 from maxfl.core.server_optimizers import OptimizerKind, ServerOptimizer
 from maxfl.flower.privacy import Privacy, validate_privacy
 from maxfl.flower.replies.sort import ReplyLimits
-from maxfl.flower.server.methods import BY_WEIGHT, epsilon_of, weighs_by_samples
+from maxfl.flower.server.methods import BY_WEIGHT, epsilon_of, fairness_of, weighs_by_samples
 from maxfl.utils.errors import InputError, check_number, shorten
 
 RENAMED = {
@@ -36,6 +36,10 @@ LEAST_PARTICIPANTS = 2
 """Where no min_participants is chosen; or all, where fewer are sampled."""
 SHRINKING = exponential(end=0.18)
 """η_g over the rounds, where the temperature follows the gaps and no schedule is chosen."""
+
+
+ADAPTIVE_RATE = 1.0
+"""Adam and Yogi move each weight by about η_g: at so much, which is the default, nothing trains."""
 
 
 class StrategyConfig(NamedTuple):
@@ -128,7 +132,7 @@ class StrategyConfig(NamedTuple):
             math.inf if private else self.max_update_norm, examples_key,
             needs_examples=self.by_examples, quantile=self.quantile,
             clips=private or self.aggregator.clips, needs_gap=needs_gap,
-            bounded_weight=self.stepping.name != "qffl",
+            fairness=fairness_of(self.stepping),
         )  # fmt: skip
 
     @property
@@ -199,13 +203,11 @@ def validate(config: StrategyConfig, fraction_evaluate: float) -> None:
 def _refuse_with_algorithm(config: StrategyConfig) -> None:
     """Refuse settings that a method's step has no use for, and those that it lacks."""
     name = config.algorithm.name
-    if config.observe_only:
-        if config.algorithm.name not in BY_WEIGHT:
-            raise InputError(
-                f"observe_only=True trains as FedAvg does: algorithm = {name} has no effect, leave "
-                f"one of them out"
-            )
-        return
+    if config.observe_only and name not in BY_WEIGHT:
+        raise InputError(
+            f"observe_only=True trains as FedAvg does: algorithm = {name} has no effect, leave "
+            f"one of them out"
+        )
     if (name == "qffl") != (config.local_lr is not None):
         raise InputError(
             "q-FFL's step needs local_lr=, the learning rate of the clients"
@@ -213,6 +215,8 @@ def _refuse_with_algorithm(config: StrategyConfig) -> None:
             else f"local_lr = {config.local_lr}: only the step of q-FFL needs the clients' rate"
         )
     if config.local_lr is not None:
+        if not isinstance(config.local_lr, int | float):
+            raise InputError(f"local_lr = {shorten(config.local_lr)}: expected one number")
         check_number("local_lr", config.local_lr, above=0)
     if name in ("qffl", "scaffold") and not config.is_plain_mean:
         raise InputError(
@@ -222,11 +226,19 @@ def _refuse_with_algorithm(config: StrategyConfig) -> None:
 
 
 def _check_step(config: StrategyConfig) -> None:
-    """Refuse an optimizer, a schedule or patterns that are none."""
+    """Refuse an optimizer, a schedule or patterns that can't be meant."""
     if not isinstance(config.server_optimizer, ServerOptimizer):
         raise InputError(
             f"server_optimizer = {shorten(config.server_optimizer)}: expected one of "
             f"maxfl.server_optimizers, such as maxfl.server_optimizers.adam()"
+        )
+    if config.trained_arrays is not None and not config.trained_arrays:
+        raise InputError("trained_arrays = []: nothing would travel; leave it out for all arrays")
+    adaptive = config.server_optimizer.kind in (OptimizerKind.ADAM, OptimizerKind.YOGI)
+    if adaptive and config.server_lr >= ADAPTIVE_RATE:
+        raise InputError(
+            f"server_lr = {config.server_lr} with {config.server_optimizer.kind}: every weight "
+            f"would move by about that in each round; the usual values are near 0.01"
         )
     if config.server_schedule is not None and not isinstance(config.server_schedule, Schedule):
         raise InputError(

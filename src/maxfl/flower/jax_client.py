@@ -262,6 +262,8 @@ def client_app(local: Local, requirement: Requirement | None = None) -> ClientAp
         (config,) = message.content.config_records.values()
         round_ = int(config["server-round"]) - 1  # type: ignore[arg-type]
         drift = _drift(message, config, like)
+        if keys.FAIRNESS in config or drift.correction is not None:
+            _check_plain(local.local_optimizer)
         after = local.train(params_of(message, context), round_, client, drift)
         if local.model.keep_local:
             # The server gets back the state that it sent, so that it changes nothing.
@@ -301,6 +303,15 @@ def _drift(message: Message, config: ConfigRecord, like: Params) -> Drift:
     part = {"params": trained(like)} if isinstance(like, Variables) else like
     named = from_named(found, part)
     return Drift(pull, named["params"] if isinstance(like, Variables) else named)
+
+
+def _check_plain(optimizer: LocalOptimizer) -> None:
+    """Refuse local steps that a method's definition does not have."""
+    if not optimizer.is_plain:
+        raise InputError(
+            "the server trains by q-FFL or SCAFFOLD, which are defined for plain local SGD: leave "
+            "local_optimizer out, or take another method"
+        )
 
 
 def _refuse(local: Local, requirement: Any) -> None:

@@ -24,7 +24,7 @@ def begin_entry(
 ) -> Round:
     """Note what happened in a round's training; ``audits``: who weighed how much, too."""
     collects = config.collect_losses
-    counts_examples = collects or config.observe_only
+    counts_examples = collects or config.by_examples
     participants = [
         Participant(r.node, r.weight, r.examples if counts_examples else 0.0, r.satisfied)
         for r in replies.accepted

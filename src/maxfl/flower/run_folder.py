@@ -8,7 +8,7 @@ checkpoints/             models of the last rounds, as many as the operator keep
 rounds.log               a line for every round, and for everybody who did not participate
 progress.json            while it goes on: how far it is, for `maxfl watch`
 model.safetensors        the final global model
-server-state.safetensors it again, with the moments of the server's optimizer, where it has any
+server-state.safetensors the moments of the server's optimizer, where it has any
 metrics.parquet          GM-Appeal, the metric and answers, round by round
 weights.parquet          who weighed how much in which round, unless there is privacy
 history.parquet, rounds.parquet, clients.parquet   every client, where losses were collected
@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from flwr.app import ArrayRecord, MetricRecord
 from flwr.serverapp.strategy import Result
+from safetensors.numpy import save as dump_tensors
 
 from maxfl.core.metrics import ACCURACY, MetricInfo
 from maxfl.engine.history import History
@@ -216,8 +217,9 @@ class FederationFolder:
             table = weights_table(rounds, by_examples=info.by_examples)
             contents[WEIGHTS] = to_parquet(table)
         contents[MODEL] = self._to_tensors(state._replace(moments={}))
+        (self._path / SERVER_STATE).unlink(missing_ok=True)  # of rounds that were taken back
         if state.moments:
-            contents[SERVER_STATE] = self._to_tensors(state)
+            contents[SERVER_STATE] = dump_tensors(state.moments)
         contents[ROUNDS] = _to_bytes([json.dumps(to_plain(entry)) for entry in rounds])
         summary = {
             "flower": version("flwr"),

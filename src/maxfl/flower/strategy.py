@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from flwr.app import (
+    Array,
     ArrayRecord,
     ConfigRecord,
     Message,
@@ -65,6 +66,7 @@ from maxfl.flower.secure.generator import Randomness, SecureGenerator
 from maxfl.flower.server.methods import AUTO, choose_algorithm, fairness_of, pull_of
 from maxfl.flower.server.step import Rates, Stepped, step_along
 from maxfl.flower.server.travel import (
+    check_names,
     check_patterns,
     first_control,
     split_control,
@@ -185,8 +187,8 @@ class MaxFL(FedAvg):
             collect_losses=collect_losses,
             privacy=privacy,
             metric=metric,
-            state_arrays=None if state_arrays is None else tuple(state_arrays),
-            trained_arrays=None if trained_arrays is None else tuple(trained_arrays),
+            state_arrays=check_names("state_arrays", state_arrays),
+            trained_arrays=check_names("trained_arrays", trained_arrays),
             server_optimizer=ServerOptimizer() if server_optimizer is None else server_optimizer,
             local_lr=local_lr,
         )
@@ -208,6 +210,7 @@ class MaxFL(FedAvg):
         self._control: Arrays = {}
         self._control_run = secrets.randbits(62)
         # Of the round at work:
+        self._received = ArrayRecord()
         self._model: Arrays = {}
         self._sent: Arrays = {}
         self._clients = 0
@@ -238,6 +241,8 @@ class MaxFL(FedAvg):
     ) -> Result:
         """Run as Flower does, in a folder if there is one, from where it stopped if it did."""
         check_rounds(self._config, num_rounds)
+        self._take_model(initial_arrays)  # a model that can't be trained leaves no folder behind
+        check_kinds(self._sent, secure=self._config.privacy is not None)
         self.num_rounds = num_rounds
         training_grid = self.training_grid(grid)
 
@@ -315,7 +320,6 @@ class MaxFL(FedAvg):
         check_kinds(self._sent, secure=self._config.privacy is not None)
         self._rate = server_rate(self._config, number, self.num_rounds, self._solver)
         if self._config.corrects_drift:
-            self._clients = len(list(grid.get_node_ids()))
             state = filter(self._config.is_state, self._sent)
             self._control = self._control or first_control(self._sent, state)
             self._sent = with_control(self._sent, self._control)
@@ -324,11 +328,13 @@ class MaxFL(FedAvg):
         sample = self._sample_privately if self._config.private else super().configure_train
         messages = list(sample(number, self._record_sent(arrays), config, grid))
         self._sampled = sorted(message.metadata.dst_node_id for message in messages)
+        # Now that sampling has waited for them.
+        self._clients = max(len(list(grid.get_node_ids())), len(messages))
         return messages
 
     def _take_model(self, arrays: ArrayRecord) -> None:
         """Take up the model, and what of it travels."""
-        self._model, config = to_arrays(arrays), self._config
+        self._received, self._model, config = arrays, to_arrays(arrays), self._config
         check_patterns("state_arrays", config.state_arrays, self._model)
         check_patterns("trained_arrays", config.trained_arrays, self._model)
         self._sent = trained_part(self._model, config.trained_arrays)
@@ -402,14 +408,13 @@ class MaxFL(FedAvg):
             nodes = {reply.node for reply in sorted_replies.accepted if reply.examples > 0}
             of_apps = app_metrics(messages, nodes, self.train_metrics_aggr_fn, self.weighted_by_key)
         metrics = MetricRecord({**of_apps, **counts._asdict(), "gm-appeal": counts.gm_appeal})
-        share = counts.participated / max(self._clients, 1)
-        rates = Rates(self._rate, share)
+        rates = Rates(self._rate, control=counts.participated / max(self._clients, 1))
         stepped = step_along(self._config, rates, self._sent, total, self._moments)
         if counts_enough(self._config, total):
             # Without a step too: where T is so small that no weight is left, s must rise.
             self._solver = next_solver(self._config, self._solver, total)
-        after = None if stepped is None else stepped.arrays
-        if problem := why_no_step(self._config, total, after, sorted_replies):
+        kept = () if stepped is None else (*stepped.arrays.values(), *stepped.moments.values())
+        if problem := why_no_step(self._config, total, kept, sorted_replies):
             log(WARNING, "%s: the model stays as it was", problem)
             self._current = self._current and self._current._replace(no_step=problem)
             return None, metrics
@@ -419,7 +424,13 @@ class MaxFL(FedAvg):
         """Keep what the server keeps after a step, and return the new model."""
         moved, self._control = split_control(stepped.arrays)
         self._moments = stepped.moments
-        return to_record(self._model | moved)
+        # What did not travel is sent on as it came.
+        return ArrayRecord(
+            {
+                name: Array(moved[name]) if name in moved else received
+                for name, received in self._received.items()
+            }
+        )
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid

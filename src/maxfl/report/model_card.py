@@ -113,11 +113,17 @@ def _model(settings: Mapping[str, Any]) -> list[str]:
     elif "training.rounds" in settings:  # a real federation: its clients know the rest
         lines.append(
             f"{get('training.rounds')} rounds on Flower, learning rate of the server "
-            f"{get('training.server_lr')}."
+            f"{get('training.server_lr')}{_optimizer(settings)}."
         )
     if "model.name" in settings or "model.hidden" in settings:
         lines.append(_architecture(settings))
     return lines + _local_steps(settings)
+
+
+def _optimizer(settings: Mapping[str, Any]) -> str:
+    """Say what takes the server's steps, if they are not plain."""
+    optimizer = settings.get("server.optimizer", "sgd")
+    return "" if optimizer == "sgd" else f", steps by {optimizer}"
 
 
 def _local_steps(settings: Mapping[str, Any]) -> list[str]:

@@ -30,7 +30,7 @@ def tensors_metadata(content: bytes) -> dict[str, str]:
 def to_named(tree: Any) -> dict[str, NDArray[Any]]:
     """Name the arrays of a pytree by the paths of its leaves, as 0.weight."""
     leaves, _ = _named_leaves(tree)
-    return {name: np.ascontiguousarray(leaf) for name, leaf in leaves.items()}
+    return {name: np.asarray(leaf, order="C") for name, leaf in leaves.items()}
 
 
 def from_named(named: Mapping[str, Any], like: Any) -> Any:

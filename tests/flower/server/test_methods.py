@@ -1,7 +1,5 @@
 """Every method that sums can express trains on Flower what it trains in a simulation."""
 
-import math
-
 import numpy as np
 import pytest
 
@@ -13,7 +11,7 @@ import maxfl
 from maxfl import server_optimizers
 from maxfl.flower import MaxFL
 from maxfl.flower.jax_client import Local, client_app, initial_arrays
-from maxfl.flower.server.methods import REFUSED, SUPPORTED, steepness
+from maxfl.flower.server.methods import REFUSED, SUPPORTED, sum_steepness
 from maxfl.utils.errors import InputError
 from maxfl.utils.tensors import to_named
 from support import batch_norm
@@ -111,14 +109,58 @@ def test_no_client_sets_the_step_of_qffl_alone():
     found = train(strategy, Nodes(*apps, make_app(1e9, 2.0)))[-1][0]
     np.testing.assert_array_equal(found["w"], honest["w"])
     event = strategy.rounds[0].events[0]
-    assert "maxfl-weight is 1e+09; 100 times the median of the round is 100" in event.reason
+    assert event.reason == (
+        "maxfl-weight is 1e+09, of a loss of 1e+09; 100 times the median of the round is 100"
+    )
+
+
+@pytest.mark.parametrize(
+    ("q", "weight"),
+    [(1.0, 5e-324), (1.0, 1e-310), (0.5, 1e-30), (0.5, 1e-200), (0.005, 99.0), (0.02, 1e30)],
+)
+def test_no_weight_ends_a_run_of_qffl_or_stops_its_steps(q, weight):
+    apps = [make_app(1.0, 2.0) for _ in range(4)]
+    strategy = MaxFL(algorithm=maxfl.qffl(q), local_lr=0.1)
+    results = train(strategy, Nodes(*apps, make_app(1.0, 2.0, maxfl_weight=weight)), rounds=3)
+    moved = np.diff([START["w"][0], *(model["w"][0] for model, _ in results)])
+    honest = train(MaxFL(algorithm=maxfl.qffl(q), local_lr=0.1), Nodes(*apps))[-1][0]["w"][0]
+    assert all(moved < 0.02 * (honest - START["w"][0])), "each round steps as the honest would"
+    assert not any(entry.no_step for entry in strategy.rounds)
+
+
+def test_qffl_keeps_the_clients_that_it_is_for():
+    """At the paper's q = 5, a loss four times the others' is a weight a thousand times theirs."""
+    apps = [*[make_app(0.5, 2.0) for _ in range(9)], make_app(2.0, 2.0)]
+    strategy = MaxFL(algorithm=maxfl.qffl(5.0), local_lr=0.1)
+    train(strategy, Nodes(*apps))
+    assert strategy.rounds[0].counts.participated == 10
+
+
+def test_qffl_asks_for_losses():
+    """A metric of which more is better would weigh the other way round."""
+    app = make_app(-0.8, -0.5)
+    with pytest.raises(InputError, match="by q-FFL, which weighs clients by their losses"):
+        train(MaxFL(algorithm="qffl", local_lr=0.1), Nodes(app, app))
 
 
 def test_steepness_by_hand():
-    assert steepness(0.0, 0.1, 1.0, 5.0) == 1.0
-    # F = 4, so F^½ = 2; 1 + ½ · 9/(0.1 · 4)
-    assert steepness(0.5, 0.1, 2.0, 3.0) == pytest.approx(12.25)
-    assert steepness(1.0, 0.1, 0.0, 3.0) == math.inf
+    assert sum_steepness(0.0, 0.1, [1.0, 1.0], [5.0, 3.0]) == 2.0
+    # F = 4, so F^½ = 2; 2 (1 + ½ · 9/(0.1 · 4))
+    assert sum_steepness(0.5, 0.1, [2.0], [3.0]) == pytest.approx(24.5)
+    # 1 + 1/0.1 each; a third of a loss of 10⁻¹² counts as a hundred of them.
+    assert sum_steepness(0.5, 0.05, [1.0, 1.0, 1e-6], [1.0] * 3) == pytest.approx(102 * 11)
+
+
+@pytest.mark.parametrize("method", ["scaffold", "qffl"])
+def test_methods_of_plain_sgd_refuse_other_local_optimizers(small, method):
+    model, options = maxfl.mlp(4, (5,), 3), {"local_lr": 0.2} if method == "qffl" else {}
+    local = Local(small, model, TRAINING, 3, maxfl.local_optimizers.adam())
+    nodes = Nodes(*[client_app(local, REQUIREMENT)] * 2)
+    for client, context in enumerate(nodes.contexts.values()):
+        context.node_config["partition-id"] = client
+    began = {n: a.numpy() for n, a in initial_arrays(model, 3).items()}
+    with pytest.raises(InputError, match="defined for plain local SGD"):
+        train(MaxFL(algorithm=method, **options), nodes, start=began)
 
 
 def test_fedprox_tells_apps_what_flowers_own_tells_them():
@@ -140,6 +182,12 @@ def test_fedprox_tells_apps_what_flowers_own_tells_them():
         ({"algorithm": "scaffold", "aggregator": maxfl.aggregators.median()}, "robustly"),
         ({"algorithm": "fedprox", "observe_only": True}, "algorithm = fedprox has no effect"),
         ({"server_optimizer": "adam"}, "maxfl.server_optimizers.adam"),
+        ({"server_optimizer": server_optimizers.adam()}, "usual values are near 0.01"),
+        ({"algorithm": "qffl", "local_lr": "0.1"}, "local_lr = '0.1': expected one number"),
+        ({"observe_only": True, "local_lr": 0.1}, "only the step of q-FFL needs"),
+        ({"trained_arrays": []}, "nothing would travel"),
+        ({"trained_arrays": "*b*"}, "expected a list"),
+        ({"trained_arrays": [1]}, "expected a list of strings"),
         ({"algorithm": maxfl.fedavg()._replace(name="mine")}, "a method of your own"),
     ],
 )
@@ -152,6 +200,10 @@ def test_what_sums_can_not_express_is_refused(options, words):
 def test_every_other_method_is_refused_with_the_reason(name):
     with pytest.raises(InputError, match=f"algorithm = {name}: not on Flower, since "):
         MaxFL(algorithm=name)
+
+
+def test_methods_have_their_names_in_python_too():
+    assert MaxFL(algorithm="maxfl_annealed")._config.algorithm.name == "maxfl-annealed"
 
 
 def test_every_method_is_known_here():

@@ -24,14 +24,24 @@ from maxfl.utils.errors import InputError, shorten
 Named = dict[str, NDArray[Any]]
 
 
-def correction(message: Message) -> Named:
+class Correction(Named):
+    """Arrays by name; 0 for those that are not corrected."""
+
+    def __missing__(self, name: str) -> NDArray[Any]:
+        """Return 0."""
+        return np.zeros((), np.float32)
+
+
+def correction(message: Message) -> Correction:
     """Return c − c_k by the names of the model's arrays, to be added to every gradient.
 
-    Nothing, {}, unless the server trains by SCAFFOLD. The reply then needs the metric
-    "maxfl-distance": steps × learning rate.
+    It is empty, and gives 0 for every name, unless the server trains by SCAFFOLD and the client
+    not alone. The reply then needs the metric "maxfl-distance": steps × learning rate.
     """
     record = message.content.array_records.get(keys.CORRECTION)
-    return {} if record is None else {name: array.numpy() for name, array in record.items()}
+    if record is None:
+        return Correction()
+    return Correction({name: array.numpy() for name, array in record.items()})
 
 
 def without_control(message: Message) -> tuple[Message, Named]:
@@ -83,10 +93,11 @@ def train_corrected(
         name: (model[name].numpy() - arrays[name].numpy()).astype(c.dtype) / distance - minus[name]
         for name, c in control.items()
     }
-    context.state[keys.CONTROL] = _record(renewed)
-    context.state[keys.CONTROL_RUN] = ConfigRecord({keys.CONTROL_RUN: run})
+    if all(np.isfinite(array).all() for array in renewed.values()):  # else it trains as before
+        context.state[keys.CONTROL] = _record(renewed)
+        context.state[keys.CONTROL_RUN] = ConfigRecord({keys.CONTROL_RUN: run})
     for name, c in control.items():
-        arrays[f"{keys.CONTROL}{name}"] = Array(c + (renewed[name] - before[name]))
+        arrays[f"{keys.CONTROL}{name}"] = Array(np.asarray(c + (renewed[name] - before[name])))
     return reply
 
 
@@ -113,7 +124,7 @@ def _distance(reply: Message) -> float:
 
 
 def _record(named: Named) -> ArrayRecord:
-    return ArrayRecord({name: Array(np.ascontiguousarray(array)) for name, array in named.items()})
+    return ArrayRecord({name: Array(np.asarray(array, order="C")) for name, array in named.items()})
 
 
 def _with_content(message: Message, content: RecordDict) -> Message:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
+from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as dump_tensors
 
 from maxfl.flower.replies.arrays import Arrays
@@ -23,7 +24,7 @@ CHECKPOINT, CHECKPOINT_ROUNDS, BEGUN = "checkpoint.safetensors", "checkpoint.jso
 ROUNDS = "rounds.jsonl"
 """What happened in every round of a finished run, from which it can be taken up again."""
 SERVER_STATE = "server-state.safetensors"
-"""The model of a finished run with the moments of the server's optimizer."""
+"""What the optimizer of a finished run keeps, so that it can go on for more rounds."""
 KEPT = "checkpoints"
 MOMENTS = "maxfl-moments/"
 """What names of moments begin with, beside the model's."""
@@ -54,7 +55,7 @@ def model_bytes(saved: SavedModel) -> bytes:
         "solver": state_to_plain(saved.solver),
     }  # fmt: skip
     moments = {f"{MOMENTS}{name}": array for name, array in saved.moments.items()}
-    arrays = {name: np.ascontiguousarray(array) for name, array in (saved.model | moments).items()}
+    arrays = {name: np.asarray(array, order="C") for name, array in (saved.model | moments).items()}
     return dump_tensors(arrays, {key: json.dumps(value) for key, value in metadata.items()})
 
 
@@ -114,7 +115,10 @@ def reopen(folder: Path) -> None:
         )
     write_json(folder / BEGUN, read_mapping(folder / SUMMARY)["rounds_begun"])
     write_whole(folder / CHECKPOINT_ROUNDS, (folder / ROUNDS).read_bytes())
-    last = SERVER_STATE if (folder / SERVER_STATE).is_file() else MODEL
-    write_whole(folder / CHECKPOINT, (folder / last).read_bytes())
-    for name in (CARD, SUMMARY):  # a finished run without a card is given one, none a stale one
+    last, moments = read_model(folder / MODEL), folder / SERVER_STATE
+    if moments.is_file():
+        last = last._replace(moments=load_tensors(moments.read_bytes()))
+    write_whole(folder / CHECKPOINT, model_bytes(last))
+    # A finished run without a card is given one, none a stale one.
+    for name in (CARD, SUMMARY, SERVER_STATE):
         (folder / name).unlink(missing_ok=True)

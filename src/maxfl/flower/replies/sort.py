@@ -4,7 +4,7 @@ A reply is checked by itself and rejected alone: one broken client must not end 
 """
 
 import math
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from reprlib import repr as shown
 from typing import Any, NamedTuple
 
@@ -40,13 +40,14 @@ class AcceptedReply(NamedTuple):
     Attributes:
         node: Its sender.
         arrays: w_k, by name; they lie in the message.
-        norm: ‖w − w_k‖.
+        norm: ‖w − w_k‖, of the model.
         weight: q_k.
         satisfied: Whether the model that went out met the client's requirement.
         near: 1 if its loss was within s_t of the requirement, where that is asked, else 0; p in a
             tie.
         gap: How far its loss was from the requirement, where that is asked; else 0.
         examples: Samples that it trained on, as it says; 0 if it does not.
+        control_norm: ‖c_k⁺ − c_k‖ of SCAFFOLD, else 0.
     """
 
     node: int
@@ -57,6 +58,7 @@ class AcceptedReply(NamedTuple):
     near: float
     gap: float
     examples: float
+    control_norm: float = 0.0
 
 
 class RefusedReply(NamedTuple):
@@ -85,7 +87,7 @@ class ReplyLimits(NamedTuple):
         quantile: p, if it must say whether its loss is near the requirement, 1, 0 or, in a tie, p.
         clips: Whether updates are clipped, and norms must be exact.
         needs_gap: Whether it must say how far it is.
-        bounded_weight: Whether its weight is at most ¼; else it is compared with the others'.
+        fairness: q, if its weight is F_k^q; else it is at most ¼.
     """
 
     max_update_norm: float | None
@@ -94,7 +96,7 @@ class ReplyLimits(NamedTuple):
     quantile: float | None
     clips: bool
     needs_gap: bool = False
-    bounded_weight: bool = True
+    fairness: float | None = None
 
 
 def sort_replies(
@@ -129,22 +131,28 @@ def sort_replies(
             found.rejected.append(RefusedReply(reply.metadata.src_node_id, checked))
         else:
             found.accepted.append(checked)
-    if not limits.bounded_weight:
-        found = _without_heavy(found)
-    return _without_long(found, limits.max_update_norm)
+    if limits.fairness is not None:
+        found = _without_large_losses(found, limits.fairness)
+    found = _without_long(found, limits.max_update_norm, "its update", lambda reply: reply.norm)
+    return _without_long(found, None, "its control variate", lambda reply: reply.control_norm)
 
 
-def _without_long(found: SortedReplies, largest: float | None) -> SortedReplies:
-    """Reject updates that are longer than allowed, or far longer than most of the round."""
+def _without_long(
+    found: SortedReplies,
+    largest: float | None,
+    what: str,
+    norm_of: Callable[[AcceptedReply], float],
+) -> SortedReplies:
+    """Reject what is longer than allowed, or far longer than in most replies of the round."""
     allowed = "the largest allowed"
     if largest is None:
-        largest = _largest_usual([reply.norm for reply in found.accepted])
+        largest = _largest_usual([norm_of(reply) for reply in found.accepted])
         allowed = f"{NORM_RATIO:g} times the median of the round"
-    fitting = [r for r in found.accepted if r.norm <= largest and math.isfinite(r.norm)]
+    fitting = [r for r in found.accepted if norm_of(r) <= largest and math.isfinite(norm_of(r))]
     accepted = {reply.node for reply in fitting}
     long = [
         RefusedReply(
-            reply.node, f"its update has norm {reply.norm:.3g}; {allowed} is {largest:.3g}"
+            reply.node, f"{what} has norm {norm_of(reply):.3g}; {allowed} is {largest:.3g}"
         )
         for reply in found.accepted
         if reply.node not in accepted
@@ -152,20 +160,28 @@ def _without_long(found: SortedReplies, largest: float | None) -> SortedReplies:
     return found._replace(accepted=fitting, rejected=[*found.rejected, *long])
 
 
-def _without_heavy(found: SortedReplies) -> SortedReplies:
-    """Reject weights that are far larger than most of the round."""
-    largest = _largest_usual([reply.weight for reply in found.accepted])
-    heavy = [
+def _without_large_losses(found: SortedReplies, q: float) -> SortedReplies:
+    """Reject losses, of which q-FFL's weights are the q-th power, that are far above the round's.
+
+    Losses and not weights: those of honest clients are far apart where q is large.
+    """
+    with np.errstate(divide="ignore", over="ignore"):
+        losses = np.exp(np.log([reply.weight for reply in found.accepted]) / q) if q > 0 else None
+    if losses is None:
+        return found
+    largest = _largest_usual(list(map(float, losses)))
+    pairs = list(zip(found.accepted, losses, strict=True))
+    large = [
         RefusedReply(
             reply.node,
-            f"{keys.WEIGHT} is {reply.weight:.3g}; {NORM_RATIO:g} times the median of the round "
-            f"is {largest:.3g}",
+            f"{keys.WEIGHT} is {reply.weight:.3g}, of a loss of {loss:.3g}; {NORM_RATIO:g} times "
+            f"the median of the round is {largest:.3g}",
         )
-        for reply in found.accepted
-        if reply.weight > largest
+        for reply, loss in pairs
+        if not loss <= largest
     ]
-    accepted = [reply for reply in found.accepted if reply.weight <= largest]
-    return found._replace(accepted=accepted, rejected=[*found.rejected, *heavy])
+    accepted = [reply for reply, loss in pairs if loss <= largest]
+    return found._replace(accepted=accepted, rejected=[*found.rejected, *large])
 
 
 def _largest_usual(numbers: list[float]) -> float:
@@ -189,25 +205,28 @@ def _check_reply(reply: Message, model: Arrays, limits: ReplyLimits) -> Accepted
     after = _read_arrays(arrays[0], model)
     if isinstance(after, str):
         return after
-    norm = norm_of_update(model, after, exact=limits.clips)
-    if not math.isfinite(norm):
+    control = {name: w for name, w in model.items() if name.startswith(keys.CONTROL)}
+    parts = {name: w for name, w in model.items() if name not in control}, control
+    norms = [norm_of_update(part, after, exact=limits.clips) for part in parts]
+    if not all(map(math.isfinite, norms)):
         if problem := _not_finite(model, after):
             return problem
-        norm = norm_of_update(model, after, exact=True)  # its squares are too large for the type
+        # Squares are too large for the type.
+        norms = [norm_of_update(part, after, exact=True) for part in parts]
     examples: Any = metrics[limits.examples_key] if _has_examples(metrics, limits) else 0
     weight: Any = metrics[keys.WEIGHT]
     gap: Any = metrics[keys.GAP] if limits.needs_gap else 0
     near: Any = metrics[keys.NEAR] if limits.quantile is not None else 0
     return AcceptedReply(
-        reply.metadata.src_node_id, after, norm, weight, bool(metrics[keys.SATISFIED]),
-        float(near), float(gap), float(examples),
+        reply.metadata.src_node_id, after, norms[0], weight, bool(metrics[keys.SATISFIED]),
+        float(near), float(gap), float(examples), norms[1],
     )  # fmt: skip
 
 
 def _wrong_answers(metrics: MetricRecord, limits: ReplyLimits) -> str:
     """Return what is wrong with what MaxFL asked a client, "" if nothing is."""
     weight, satisfied = metrics.get(keys.WEIGHT), metrics.get(keys.SATISFIED)
-    largest = MAX_WEIGHT if limits.bounded_weight else LARGEST_FLOAT
+    largest = MAX_WEIGHT if limits.fairness is None else LARGEST_FLOAT
     if not isinstance(weight, float) or not 0 <= weight <= largest:
         return f"{keys.WEIGHT} is {shown(weight)}; expected a number from 0 to {largest:g}"
     if satisfied is None and keys.OLD_SATISFIED in metrics:
@@ -245,7 +264,7 @@ def _has_examples(metrics: MetricRecord, limits: ReplyLimits) -> bool:
 
 def _read_arrays(arrays: ArrayRecord, model: Arrays) -> Arrays | str:
     """Return w_k where it lies, or what is wrong with it."""
-    if list(arrays) != list(model):
+    if set(arrays) != set(model):
         return f"its arrays are called {list(arrays)[:5]}; expected {list(model)[:5]}"
     after: Arrays = {}
     for name, before in model.items():

@@ -13,8 +13,8 @@ may n be the number of clients in them, which their drawing hides: ``most_drawn`
 known.
 
 A step is η_g · Σ q Δ / (Σ q + ε). ``bound_step`` keeps ‖Σ q Δ‖ ≤ C (Σ q + ε), so that the fraction
-is no longer than C, and the step no longer than C η_g, or than C in arrays that are state, which η_g
-leaves alone. Honest sums without noise have that anyway, but for rounding where all q are tiny.
+is no longer than C, and the step no longer than C η_g, or than C in arrays that are state, which
+η_g leaves alone. Honest sums without noise have that anyway, but for rounding where all q are tiny.
 """
 
 import math

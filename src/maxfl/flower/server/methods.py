@@ -8,7 +8,7 @@ FedProx and SCAFFOLD change local steps, which are the app's: it is told μ, as 
 does, or the correction c − c_k.
 """
 
-import math
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -23,6 +23,8 @@ BY_WEIGHT = ("maxfl", "maxfl-auto", "maxfl-annealed")
 """Methods whose weights are q_k of the gap."""
 ALIKE = ("fedavg", "fedprox", "scaffold")
 """Methods in which all clients weigh the same."""
+TERM_RATIO, FEWEST_TERMS = 100.0, 3
+"""How far a term of q-FFL may be from the median of so many or more."""
 SUPPORTED = (*BY_WEIGHT, *ALIKE, "qffl")
 
 _LOSSES = "its server reads every client's loss"
@@ -87,7 +89,9 @@ def _maxfl_by_numbers(
 
 
 def _by_name(name: str) -> Algorithm | None:
-    return ALGORITHMS[name]() if name in ALGORITHMS else None
+    """Return a method with its defaults, by the name in tables or in Python."""
+    known = name.replace("_", "-")
+    return ALGORITHMS[known]() if known in ALGORITHMS else None
 
 
 def _why_refused(given: Any, name: str) -> str:
@@ -125,12 +129,21 @@ def pull_of(algorithm: Algorithm) -> float | None:
     return float(algorithm.hparams.mu) if algorithm.name == "fedprox" else None
 
 
-def steepness(q: float, local_lr: float, weight: float, norm: float) -> float:
-    """Compute h_k/F_k^q · η_l of q-FFL, 1 + q‖Δ_k‖²/(η_l F_k), of the weight F_k^q.
+def sum_steepness(
+    q: float, local_lr: float, weights: Sequence[float], norms: Sequence[float]
+) -> float:
+    """Compute Σ q_k h_k · η_l of q-FFL: F_k^q + q F_k^(q−1) ‖Δ_k‖²/η_l, of the weights F_k^q.
 
-    So that a client can't lie about h_k: the server knows all that is in it.
+    So that no client can lie about h_k: the server knows all that is in it. One that claims a loss
+    near 0 could make its term as large as it likes, and the step as short, where q < 1: so each
+    counts as ``TERM_RATIO`` times the lower median at most. It may not be finite.
     """
+    f, square = np.asarray(weights, np.float64), np.square(np.asarray(norms, np.float64))
     if q == 0:
-        return 1.0
-    loss = math.exp(math.log(weight) / q) if weight > 0 else 0.0
-    return 1.0 + q * norm**2 / (local_lr * loss) if loss > 0 else math.inf
+        return float(f.sum())
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        terms = f + q * np.exp(np.log(f) * (q - 1) / q) * square / local_lr
+    if len(terms) >= FEWEST_TERMS:
+        typical = np.sort(terms)[(len(terms) - 1) // 2]
+        terms = np.minimum(terms, TERM_RATIO * typical)
+    return float(terms.sum())

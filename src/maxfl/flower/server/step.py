@@ -6,19 +6,20 @@
     SCAFFOLD     c + m/M · mean of (c_k⁺ − c_k), with m of M clients
     state        the weighted mean, whatever η_g is
 
-An optimizer of the server takes the direction in place of η_g times it; it keeps moments, and needs
-room for them and for the direction.
+An optimizer of the server takes the direction in place of η_g times it. It keeps moments, and works
+on whole arrays: it needs room for several models.
 """
 
 from functools import partial
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 from maxfl.core.algorithm import average_scale
-from maxfl.core.server_optimizers import OptimizerKind, ServerOptimizer, take_step, transformation
+from maxfl.core.server_optimizers import OptimizerKind, ServerOptimizer, transformation
 from maxfl.flower.aggregation import RoundTotal
 from maxfl.flower.config import StrategyConfig
 from maxfl.flower.replies.arrays import Arrays
@@ -61,14 +62,15 @@ def step_along(
     along = mean if total.steepness is None else average_scale(jnp.float32(total.steepness))
     optimized: Arrays = {}
     if config.server_optimizer.kind is not OptimizerKind.SGD:
-        direction = {
-            name: update * np.float32(along)
-            for name, update in sums.update.items()
-            if not (config.is_state(name) or is_control(name))
-        }
-        optimized, moments = _optimize(
-            config.server_optimizer, rates.server, sent, direction, moments
-        )
+        with np.errstate(over="ignore", invalid="ignore"):
+            direction = {
+                name: np.asarray(update * np.float32(along), np.float32)
+                for name, update in sums.update.items()
+                if not (config.is_state(name) or is_control(name))
+            }
+            optimized, moments = _optimize(
+                config.server_optimizer, rates.server, sent, direction, moments
+            )
     plain = {
         name: _step(w, sums.update[name], *_scales(config, rates, name, mean, along))
         for name, w in sent.items()
@@ -92,15 +94,16 @@ def _optimize(
     optimizer: ServerOptimizer, rate: float, model: Arrays, direction: Arrays, moments: Arrays
 ) -> tuple[Arrays, Arrays]:
     """Take an optimizer's step; return the arrays that it moved, and its moments."""
-    kind, hparams = optimizer
-    params = {name: model[name].astype(update.dtype) for name, update in direction.items()}
-    start = transformation(kind, hparams).init(params)
-    state = from_named(moments, start) if moments else start
-    moved, state = take_step(kind, hparams, jnp.float32(rate), direction, params, state)
-    return (
-        {name: np.asarray(array).astype(model[name].dtype) for name, array in moved.items()},
-        to_named(state),
-    )
+    rule = transformation(*optimizer)
+    like = jax.eval_shape(rule.init, direction)
+    state = from_named(moments, like) if moments else rule.init(direction)
+    step, state = rule.update(direction, state)
+    # In NumPy, in the type of w, which JAX would make single precision.
+    moved = {
+        name: np.asarray(model[name] - rate * np.asarray(along), model[name].dtype)
+        for name, along in step.items()
+    }
+    return moved, to_named(state)
 
 
 def _step(w: NDArray[Any], total: NDArray[Any], scale: np.float32, rate: float) -> NDArray[Any]:

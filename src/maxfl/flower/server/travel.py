@@ -15,6 +15,18 @@ from maxfl.flower.replies.arrays import Arrays, is_trained
 from maxfl.utils.errors import InputError
 
 
+def check_names(option: str, patterns: object) -> tuple[str, ...] | None:
+    """Return patterns for names of arrays, or refuse what is none."""
+    if patterns is None:
+        return None
+    if isinstance(patterns, str) or not isinstance(patterns, Iterable):
+        raise InputError(f'{option} = {patterns!r:.60}: expected a list, such as ["*.weight"]')
+    found = tuple(patterns)
+    if not all(isinstance(pattern, str) for pattern in found):
+        raise InputError(f"{option} = {patterns!r:.60}: expected a list of strings")
+    return found
+
+
 def check_patterns(option: str, patterns: Iterable[str] | None, names: Iterable[str]) -> None:
     """Refuse patterns that no array of the model matches."""
     known = list(names)

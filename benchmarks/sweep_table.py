@@ -1,4 +1,4 @@
-"""The demo's search as one small CSV file: python benchmarks/demo_table.py FOLDER > FILE."""
+"""The figures of a sweep as one small CSV file: python benchmarks/sweep_table.py FOLDER > FILE."""
 
 import csv
 import json
