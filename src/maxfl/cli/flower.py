@@ -200,6 +200,10 @@ def _run_config(app_folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
             f"{path} has no setting `results` in [tool.flwr.app.config]: its server must hand it "
             f"to MaxFL(folder=...), so that there is something to report"
         )
+    if settings.get("rounds") is not None and "rounds" not in declared:
+        raise InputError(
+            f"{path} has no setting `rounds` in [tool.flwr.app.config]: leave --rounds out"
+        )
     return {k: v for k, v in settings.items() if k in declared and v is not None}
 
 
@@ -240,7 +244,10 @@ def _is_done(results: Path, rounds: int | None = None) -> bool:
     """Return whether all is written, of so many rounds; progress.json is removed in the end."""
     if not (results / SUMMARY).exists() or (results / PROGRESS).exists():
         return False
-    return rounds is None or read_mapping(results / SUMMARY)["rounds"] >= rounds
+    try:
+        return rounds is None or read_mapping(results / SUMMARY)["rounds"] >= rounds
+    except FileNotFoundError:  # a finished run is just being taken up again
+        return False
 
 
 def _failure(status: str, log: str, work: Path) -> str:

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from maxfl.algorithms import fedavg
 from maxfl.core.aggregators import AggregationRule, Aggregator
 from maxfl.core.algorithm import Algorithm
@@ -95,7 +97,7 @@ class StrategyConfig(NamedTuple):
     @property
     def local_rate(self) -> float:
         """η_l of the clients, where q-FFL's step needs it; checked to be there."""
-        return math.nan if self.local_lr is None else self.local_lr
+        return math.nan if self.local_lr is None else float(self.local_lr)
 
     @property
     def corrects_drift(self) -> bool:
@@ -176,13 +178,13 @@ def validate(config: StrategyConfig, fraction_evaluate: float) -> None:
             f'metric = {config.metric!r}: expected maxfl.metrics.MetricInfo("mae", '
             f"higher_is_better=False), say; its name becomes a column: letters, digits and _"
         )
-    _check_step(config)
     check_number("server_lr", config.server_lr, above=0)
     if isinstance(config.server_lr, Iterable):
         raise InputError(
             f"server_lr = {config.server_lr!r:.60}: expected one number; on Flower there is one "
             f"configuration"
         )
+    _check_step(config)
     if config.min_participants is not None:
         check_number("min_participants", config.min_participants, least=0, whole=True)
     check_number("min_replies", config.min_replies, least=1, whole=True)
@@ -215,9 +217,10 @@ def _refuse_with_algorithm(config: StrategyConfig) -> None:
             else f"local_lr = {config.local_lr}: only the step of q-FFL needs the clients' rate"
         )
     if config.local_lr is not None:
-        if not isinstance(config.local_lr, int | float):
-            raise InputError(f"local_lr = {shorten(config.local_lr)}: expected one number")
-        check_number("local_lr", config.local_lr, above=0)
+        rate: Any = config.local_lr
+        if isinstance(rate, str) or np.ndim(rate):
+            raise InputError(f"local_lr = {shorten(rate)}: expected one number")
+        check_number("local_lr", rate, above=0)
     if name in ("qffl", "scaffold") and not config.is_plain_mean:
         raise InputError(
             f"aggregator= together with algorithm = {name}: what travels beside its updates can't "
@@ -282,7 +285,7 @@ def describe(
         "training": {
             "rounds": rounds,
             "server_lr": config.server_lr,
-            **({} if local_lr is None else {"local_lr": local_lr}),
+            **({} if local_lr is None else {"local_lr": float(local_lr)}),
         },
         **_describe_schedule(config.chosen_schedule, rounds),
         "requirement": {"kind": "clients"},

@@ -100,6 +100,20 @@ def test_a_client_that_diverges_once_is_back_in_the_next_round():
     assert [entry.counts.participated for entry in strategy.rounds] == [2, 3, 3]
 
 
+def test_a_control_variate_that_spoils_the_next_model_is_forgotten():
+    """Finite, but so large that the client's next model is not: it begins with 0 again."""
+    wild = iter([1e30, 0.0, 0.0, 0.0])
+
+    def spoil(y):
+        y = y + np.float32(next(wild))
+        return y if np.abs(y).max() < 1e10 or np.abs(y).max() == np.float32(1e30) else y * np.nan
+
+    nodes = Nodes(*[client(float(k)) for k in range(3)], client(1.0, spoil))
+    strategy = MaxFL(algorithm="scaffold")
+    train(strategy, nodes, rounds=4, start={"w": np.array([2.0], np.float32)})
+    assert [entry.counts.participated for entry in strategy.rounds] == [3, 3, 4, 4]
+
+
 @pytest.mark.parametrize("distance", [0.01, 1e6])
 def test_control_variates_do_not_hide_a_long_update(distance):
     """They have norms of their own: an update of 50 among those of 0.01 is too long."""

@@ -114,17 +114,22 @@ def test_no_client_sets_the_step_of_qffl_alone():
     )
 
 
+@pytest.mark.parametrize("change", [0.5, 0.0])
 @pytest.mark.parametrize(
     ("q", "weight"),
-    [(1.0, 5e-324), (1.0, 1e-310), (0.5, 1e-30), (0.5, 1e-200), (0.005, 99.0), (0.02, 1e30)],
-)
-def test_no_weight_ends_a_run_of_qffl_or_stops_its_steps(q, weight):
+    [(1.0, 5e-324), (1.0, 1e-310), (0.5, 1e-30), (0.5, 5e-324), (0.1, 1e-40), (0.005, 99.0),
+     (0.02, 1e30), (2.0, 9801.0), (5.0, 1e5), (5.0, 99.0**5)],
+)  # fmt: skip
+def test_no_weight_ends_a_run_of_qffl_or_stops_or_stretches_its_steps(q, weight, change):
     apps = [make_app(1.0, 2.0) for _ in range(4)]
+    forged = make_app(1.0, 2.0, change, maxfl_weight=weight)
     strategy = MaxFL(algorithm=maxfl.qffl(q), local_lr=0.1)
-    results = train(strategy, Nodes(*apps, make_app(1.0, 2.0, maxfl_weight=weight)), rounds=3)
-    moved = np.diff([START["w"][0], *(model["w"][0] for model, _ in results)])
+    results = train(strategy, Nodes(*apps, forged), rounds=3)
+    moved = -np.diff([START["w"][0], *(model["w"][0] for model, _ in results)])
     honest = train(MaxFL(algorithm=maxfl.qffl(q), local_lr=0.1), Nodes(*apps))[-1][0]["w"][0]
-    assert all(moved < 0.02 * (honest - START["w"][0])), "each round steps as the honest would"
+    assert all(moved <= 0.5), "no step is longer than the longest update"
+    if weight <= 1:  # one that claims a large loss is served
+        assert all(moved > 0.2 * (START["w"][0] - honest)), "a fifth of the honest step, or more"
     assert not any(entry.no_step for entry in strategy.rounds)
 
 
@@ -147,8 +152,12 @@ def test_steepness_by_hand():
     assert sum_steepness(0.0, 0.1, [1.0, 1.0], [5.0, 3.0]) == 2.0
     # F = 4, so F^½ = 2; 2 (1 + ½ · 9/(0.1 · 4))
     assert sum_steepness(0.5, 0.1, [2.0], [3.0]) == pytest.approx(24.5)
-    # 1 + 1/0.1 each; a third of a loss of 10⁻¹² counts as a hundred of them.
-    assert sum_steepness(0.5, 0.05, [1.0, 1.0, 1e-6], [1.0] * 3) == pytest.approx(102 * 11)
+    # 1 + 1/0.1 each; a third of a loss of 10⁻¹² counts as ten of them.
+    assert sum_steepness(0.5, 0.05, [1.0, 1.0, 1e-6], [1.0] * 3) == pytest.approx(12 * 11)
+    assert sum_steepness(0.5, 0.1, [1.0, 1.0, 5e-324], [1.0, 1.0, 0.0]) == pytest.approx(12)
+    # Losses of 1, 1 and 10 at q = 5: F^5 + 5 F^4 ‖Δ‖²/η_l, as it is.
+    exact = 2 * (1 + 5 * 0.01 / 0.1) + 1e5 + 5 * 1e4 * 0.01 / 0.1
+    assert sum_steepness(5.0, 0.1, [1.0, 1.0, 1e5], [0.1] * 3) == pytest.approx(exact)
 
 
 @pytest.mark.parametrize("method", ["scaffold", "qffl"])
@@ -185,6 +194,7 @@ def test_fedprox_tells_apps_what_flowers_own_tells_them():
         ({"server_optimizer": server_optimizers.adam()}, "usual values are near 0.01"),
         ({"algorithm": "qffl", "local_lr": "0.1"}, "local_lr = '0.1': expected one number"),
         ({"observe_only": True, "local_lr": 0.1}, "only the step of q-FFL needs"),
+        ({"server_optimizer": server_optimizers.adam(), "server_lr": [0.1, 0.2]}, "one number"),
         ({"trained_arrays": []}, "nothing would travel"),
         ({"trained_arrays": "*b*"}, "expected a list"),
         ({"trained_arrays": [1]}, "expected a list of strings"),
@@ -200,6 +210,27 @@ def test_what_sums_can_not_express_is_refused(options, words):
 def test_every_other_method_is_refused_with_the_reason(name):
     with pytest.raises(InputError, match=f"algorithm = {name}: not on Flower, since "):
         MaxFL(algorithm=name)
+
+
+def test_a_rate_may_be_of_numpy():
+    assert MaxFL(algorithm="qffl", local_lr=np.float32(0.5))._config.local_rate == 0.5
+
+
+def test_arrays_are_read_by_name_in_any_order():
+    def reversed_app(app):
+        def answer(message, context):
+            reply = app(message, context)
+            model = {n: a.numpy() for n, a in reply.content["arrays"].items()}
+            reply.content["arrays"] = arrays(dict(reversed(model.items())))
+            return reply
+
+        return answer
+
+    apps = [make_app(1.0, 2.0, 0.1), make_app(2.0, 2.0, 0.3)]
+    ((found, _),) = train(MaxFL(), Nodes(apps[0], reversed_app(apps[1])))
+    ((plain, _),) = train(MaxFL(), Nodes(*apps))
+    assert list(found) == list(START)
+    np.testing.assert_array_equal(found["w"], plain["w"])
 
 
 def test_methods_have_their_names_in_python_too():

@@ -93,9 +93,11 @@ def train_corrected(
         name: (model[name].numpy() - arrays[name].numpy()).astype(c.dtype) / distance - minus[name]
         for name, c in control.items()
     }
-    if all(np.isfinite(array).all() for array in renewed.values()):  # else it trains as before
+    if all(np.isfinite(array).all() for array in renewed.values()):
         context.state[keys.CONTROL] = _record(renewed)
         context.state[keys.CONTROL_RUN] = ConfigRecord({keys.CONTROL_RUN: run})
+    else:  # or what made it so would do it again
+        context.state.pop(keys.CONTROL_RUN, None)
     for name, c in control.items():
         arrays[f"{keys.CONTROL}{name}"] = Array(np.asarray(c + (renewed[name] - before[name])))
     return reply

@@ -23,7 +23,7 @@ BY_WEIGHT = ("maxfl", "maxfl-auto", "maxfl-annealed")
 """Methods whose weights are q_k of the gap."""
 ALIKE = ("fedavg", "fedprox", "scaffold")
 """Methods in which all clients weigh the same."""
-TERM_RATIO, FEWEST_TERMS = 100.0, 3
+TERM_RATIO, FEWEST_TERMS = 10.0, 3
 """How far a term of q-FFL may be from the median of so many or more."""
 SUPPORTED = (*BY_WEIGHT, *ALIKE, "qffl")
 
@@ -135,15 +135,17 @@ def sum_steepness(
     """Compute Σ q_k h_k · η_l of q-FFL: F_k^q + q F_k^(q−1) ‖Δ_k‖²/η_l, of the weights F_k^q.
 
     So that no client can lie about h_k: the server knows all that is in it. One that claims a loss
-    near 0 could make its term as large as it likes, and the step as short, where q < 1: so each
-    counts as ``TERM_RATIO`` times the lower median at most. It may not be finite.
+    near 0 could make its second part as large as it likes, and the step as short, where q < 1: so
+    that counts as ``TERM_RATIO`` times the lower median of terms at most, or times its own weight.
+    No term is below F_k^q, so that no step is longer than the longest update. It may not be finite.
     """
     f, square = np.asarray(weights, np.float64), np.square(np.asarray(norms, np.float64))
     if q == 0:
         return float(f.sum())
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        terms = f + q * np.exp(np.log(f) * (q - 1) / q) * square / local_lr
-    if len(terms) >= FEWEST_TERMS:
-        typical = np.sort(terms)[(len(terms) - 1) // 2]
-        terms = np.minimum(terms, TERM_RATIO * typical)
-    return float(terms.sum())
+        pull = q * np.exp(np.log(f) * (q - 1) / q) * square / local_lr
+    pull = np.where(square > 0, pull, 0.0)  # not ∞ · 0 where a client sends back what it was sent
+    if len(f) >= FEWEST_TERMS:
+        typical = np.sort(f + pull)[(len(f) - 1) // 2]
+        pull = np.minimum(pull, TERM_RATIO * np.maximum(typical, f))
+    return float((f + pull).sum())
