@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from flwr.app import (
-    Array,
     ArrayRecord,
     ConfigRecord,
     Message,
@@ -48,7 +47,7 @@ from maxfl.flower.evaluation import MetricNames, app_metrics, read_evaluations
 from maxfl.flower.monitoring.extension import as_begun
 from maxfl.flower.monitoring.monitor import LOOPBACK, Monitor, monitor_options
 from maxfl.flower.privacy import Privacy, guarantee, poisson_sample
-from maxfl.flower.replies.arrays import Arrays, check_kinds, to_arrays, to_record
+from maxfl.flower.replies.arrays import Arrays, check_kinds, to_record
 from maxfl.flower.replies.sort import sort_replies
 from maxfl.flower.round_entry import begin_entry, end_entry, log_events
 from maxfl.flower.round_log import ClientEvaluation, Event, Round, format_round
@@ -63,16 +62,10 @@ from maxfl.flower.run_folder import (
 )
 from maxfl.flower.secagg_server import SecAggGrid
 from maxfl.flower.secure.generator import Randomness, SecureGenerator
-from maxfl.flower.server.methods import AUTO, choose_algorithm, fairness_of, pull_of
+from maxfl.flower.server.instructions import instructions, may_clients_decline
+from maxfl.flower.server.methods import AUTO, choose_algorithm
 from maxfl.flower.server.step import Rates, Stepped, step_along
-from maxfl.flower.server.travel import (
-    check_names,
-    check_patterns,
-    first_control,
-    split_control,
-    trained_part,
-    with_control,
-)
+from maxfl.flower.server.travel import Outgoing, check_names, outgoing, split_control
 from maxfl.flower.solver import init_solver, next_solver, server_rate, solver_of_round
 from maxfl.flower.sums import Counts
 from maxfl.runs.trackers.base import OpenTracker
@@ -210,9 +203,7 @@ class MaxFL(FedAvg):
         self._control: Arrays = {}
         self._control_run = secrets.randbits(62)
         # Of the round at work:
-        self._received = ArrayRecord()
-        self._model: Arrays = {}
-        self._sent: Arrays = {}
+        self._outgoing = Outgoing(ArrayRecord(), {}, {})
         self._clients = 0
         self._rate = server_lr
         self._sampled: list[int] = []
@@ -229,6 +220,11 @@ class MaxFL(FedAvg):
         current = [] if self._current is None else [self._current]
         return {entry.number: entry.counts for entry in [*self.rounds, *current]}
 
+    @property
+    def _state(self) -> TrainingState:
+        """What a run goes on from."""
+        return TrainingState(self._outgoing.model, self.rounds, self._solver, self._moments)
+
     def start(
         self,
         grid: Grid,
@@ -241,8 +237,10 @@ class MaxFL(FedAvg):
     ) -> Result:
         """Run as Flower does, in a folder if there is one, from where it stopped if it did."""
         check_rounds(self._config, num_rounds)
-        self._take_model(initial_arrays)  # a model that can't be trained leaves no folder behind
-        check_kinds(self._sent, secure=self._config.privacy is not None)
+        # A model that can't be trained leaves no folder behind.
+        check_kinds(
+            outgoing(self._config, initial_arrays).sent, secure=self._config.privacy is not None
+        )
         self.num_rounds = num_rounds
         training_grid = self.training_grid(grid)
 
@@ -288,17 +286,17 @@ class MaxFL(FedAvg):
                 log(INFO, "the run in %s is finished: nothing is left to do", path)
                 return Result(arrays=to_record(folder.final_model))
             if folder.saved is not None:
-                self._model, self.rounds, self._solver, self._moments = folder.saved
+                model, self.rounds, self._solver, self._moments = folder.saved
                 self._rounds_before = len(self.rounds)
-                start = to_record(self._model)
+                start = to_record(model)
                 log(INFO, "resuming after round %d of %d, from %s", len(self.rounds), rounds, path)
                 self._monitor.begin(self.rounds)
             self._folder = folder
+            self._outgoing = outgoing(config, start)
             result = run(start)
-            result.arrays = to_record(self._model)
-            state = TrainingState(self._model, self.rounds, self._solver, self._moments)
+            result.arrays = self._outgoing.received
             temperature = solver_of_round(config, self._solver).temperature
-            folder.finish(state, temperature, {"privacy": self.privacy_guarantee()})
+            folder.finish(self._state, temperature, {"privacy": self.privacy_guarantee()})
         log(INFO, "results: %s; look at them with: maxfl report %s", path, path)
         return result
 
@@ -316,48 +314,21 @@ class MaxFL(FedAvg):
         number = self._rounds_before + server_round
         if self._folder is not None:
             self._folder.begin_round()
-        self._take_model(arrays)
-        check_kinds(self._sent, secure=self._config.privacy is not None)
+        self._outgoing = outgoing(self._config, arrays, self._control)
+        check_kinds(self._outgoing.sent, secure=self._config.privacy is not None)
         self._rate = server_rate(self._config, number, self.num_rounds, self._solver)
-        if self._config.corrects_drift:
-            state = filter(self._config.is_state, self._sent)
-            self._control = self._control or first_control(self._sent, state)
-            self._sent = with_control(self._sent, self._control)
-            config[keys.CONTROL_RUN] = self._control_run
-        self._tell(config, number)
-        sample = self._sample_privately if self._config.private else super().configure_train
-        messages = list(sample(number, self._record_sent(arrays), config, grid))
-        self._sampled = sorted(message.metadata.dst_node_id for message in messages)
-        # Now that sampling has waited for them.
-        self._clients = max(len(list(grid.get_node_ids())), len(messages))
-        return messages
-
-    def _take_model(self, arrays: ArrayRecord) -> None:
-        """Take up the model, and what of it travels."""
-        self._received, self._model, config = arrays, to_arrays(arrays), self._config
-        check_patterns("state_arrays", config.state_arrays, self._model)
-        check_patterns("trained_arrays", config.trained_arrays, self._model)
-        self._sent = trained_part(self._model, config.trained_arrays)
-
-    def _record_sent(self, arrays: ArrayRecord) -> ArrayRecord:
-        """Return what travels; the record that came in, where that is all of it."""
-        return arrays if list(self._sent) == list(arrays) else to_record(self._sent)
-
-    def _tell(self, config: ConfigRecord, number: int) -> None:
-        """Tell clients what they need to weigh, to decide and to train in a round."""
         solver = solver_of_round(self._config, self._solver)
-        config[keys.TEMPERATURE] = solver.temperature
-        if self._config.quantile is not None:
-            config[keys.SCALE], config[keys.QUANTILE] = solver.scale, self._config.quantile
-        of_method = {
-            keys.FAIRNESS: fairness_of(self._config.stepping),
-            keys.PROXIMAL_MU: pull_of(self._config.stepping),
-        }
-        for key, value in of_method.items():
-            if value is not None:
-                config[key] = value
-        config[keys.MAY_DECLINE] = self._may_decline(number)
-        config[keys.COLLECT_LOSSES] = self._config.collect_losses
+        declines = may_clients_decline(self._config, number, self.counts.get(number - 1))
+        for key, value in instructions(self._config, solver, may_decline=declines).items():
+            config[key] = value
+        if self._config.corrects_drift:
+            config[keys.CONTROL_RUN] = self._control_run
+        sample = self._sample_privately if self._config.private else super().configure_train
+        messages = list(sample(number, self._outgoing.record, config, grid))
+        self._sampled = sorted(message.metadata.dst_node_id for message in messages)
+        if self._config.corrects_drift:  # counted now that sampling has waited for them
+            self._clients = max(len(list(grid.get_node_ids())), len(messages))
+        return messages
 
     def _sample_privately(
         self, number: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -370,19 +341,6 @@ class MaxFL(FedAvg):
         record = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: config})
         return self._construct_messages(record, sampled, MessageType.TRAIN)
 
-    def _may_decline(self, number: int) -> bool:
-        """Return whether clients may stay away in a round."""
-        config = self._config
-        if config.decline_after is None or number <= config.decline_after or config.observe_only:
-            return False
-        before = self.counts.get(number - 1)
-        least = 0 if before is None else config.least_participants(before.sampled)
-        if before is not None and before.participated < least:
-            log(WARNING, "only %d clients participated, fewer than min_participants = %d: nobody "
-                "may decline in round %d", before.participated, least, number)  # fmt: skip
-            return False
-        return True
-
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
@@ -392,11 +350,12 @@ class MaxFL(FedAvg):
         solver = solver_of_round(self._config, self._solver)
         limits = self._config.reply_limits(self.weighted_by_key, needs_gap=solver.asks_gaps)
         asked = set(self._sampled)
-        sorted_replies = sort_replies(messages, asked, self._sent, limits)
+        sorted_replies = sort_replies(messages, asked, self._outgoing.sent, limits)
         answered = asked & {message.metadata.src_node_id for message in messages}
         sampled = Sampled(self._sampled, self._expected_sampled, answered, solver)
         secure = None if self._secagg is None else self._secagg.result
-        total = add_up(self._config, self._sent, sampled, sorted_replies, secure, self.rng)
+        sent = self._outgoing.sent
+        total = add_up(self._config, sent, sampled, sorted_replies, secure, self.rng)
         counts, events = total.counts, absences(sampled, sorted_replies, secure)
         log_events(events)
         self._current = begin_entry(
@@ -409,7 +368,7 @@ class MaxFL(FedAvg):
             of_apps = app_metrics(messages, nodes, self.train_metrics_aggr_fn, self.weighted_by_key)
         metrics = MetricRecord({**of_apps, **counts._asdict(), "gm-appeal": counts.gm_appeal})
         rates = Rates(self._rate, control=counts.participated / max(self._clients, 1))
-        stepped = step_along(self._config, rates, self._sent, total, self._moments)
+        stepped = step_along(self._config, rates, sent, total, self._moments)
         if counts_enough(self._config, total):
             # Without a step too: where T is so small that no weight is left, s must rise.
             self._solver = next_solver(self._config, self._solver, total)
@@ -424,23 +383,16 @@ class MaxFL(FedAvg):
         """Keep what the server keeps after a step, and return the new model."""
         moved, self._control = split_control(stepped.arrays)
         self._moments = stepped.moments
-        # What did not travel is sent on as it came.
-        return ArrayRecord(
-            {
-                name: Array(moved[name]) if name in moved else received
-                for name, received in self._received.items()
-            }
-        )
+        return self._outgoing.after(moved)
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Send the new model to be evaluated."""
-        self._take_model(arrays)
+        self._outgoing = outgoing(self._config, arrays)
         config[keys.COLLECT_LOSSES] = self._config.collect_losses
         number = self._rounds_before + server_round
-        sent = self._record_sent(arrays)
-        messages = list(super().configure_evaluate(number, sent, config, grid))
+        messages = list(super().configure_evaluate(number, self._outgoing.record, config, grid))
         self._evaluation_nodes = [message.metadata.dst_node_id for message in messages]
         return messages
 
@@ -465,6 +417,5 @@ class MaxFL(FedAvg):
         self.rounds.append(entry)
         log(INFO, format_round(entry, self._config.metric)[0])
         if self._folder is not None:
-            state = TrainingState(self._model, self.rounds, self._solver, self._moments)
-            self._folder.save(state)
+            self._folder.save(self._state)
         self._monitor.note(self.rounds)

@@ -7,12 +7,62 @@ checked, bounded and added up with it.
 
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 
 import numpy as np
+from flwr.app import Array, ArrayRecord
 
 from maxfl.flower import keys
-from maxfl.flower.replies.arrays import Arrays, is_trained
+from maxfl.flower.config import StrategyConfig
+from maxfl.flower.replies.arrays import Arrays, is_trained, to_arrays, to_record
 from maxfl.utils.errors import InputError
+
+
+class Outgoing(NamedTuple):
+    """The model of a round.
+
+    Attributes:
+        received: As it came from Flower's loop.
+        model: Its arrays.
+        sent: Those that travel, with SCAFFOLD's control variate.
+    """
+
+    received: ArrayRecord
+    model: Arrays
+    sent: Arrays
+
+    @property
+    def record(self) -> ArrayRecord:
+        """What travels; the record that came in, where that is all of it."""
+        if list(self.sent) == list(self.received):
+            return self.received
+        return to_record(self.sent)
+
+    def after(self, moved: Arrays) -> ArrayRecord:
+        """Return the model with arrays that moved; what did not travel goes on as it came."""
+        return ArrayRecord(
+            {
+                name: Array(moved[name]) if name in moved else array
+                for name, array in self.received.items()
+            }
+        )
+
+
+def outgoing(
+    config: StrategyConfig, arrays: ArrayRecord, control: Arrays | None = None
+) -> Outgoing:
+    """Return what goes out of a model; to be trained by SCAFFOLD, with c, which begins at 0 if {}.
+
+    Without ``control`` it goes out to be evaluated.
+    """
+    model = to_arrays(arrays)
+    check_patterns("state_arrays", config.state_arrays, model)
+    check_patterns("trained_arrays", config.trained_arrays, model)
+    sent = trained_part(model, config.trained_arrays)
+    if control is not None and config.corrects_drift:
+        state = filter(config.is_state, sent)
+        sent = with_control(sent, control or first_control(sent, state))
+    return Outgoing(arrays, model, sent)
 
 
 def check_names(option: str, patterns: object) -> tuple[str, ...] | None:
