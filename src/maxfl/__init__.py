@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from maxfl.algorithms import ditto as ditto
     from maxfl.algorithms import fedavg as fedavg
     from maxfl.algorithms import fedprox as fedprox
+    from maxfl.algorithms import hypcluster as hypcluster
+    from maxfl.algorithms import ifca as ifca
     from maxfl.algorithms import maxfl as maxfl
     from maxfl.algorithms import maxfl_annealed as maxfl_annealed
     from maxfl.algorithms import maxfl_auto as maxfl_auto
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from maxfl.core.participation import decline as decline
     from maxfl.core.participation import everyone as everyone
     from maxfl.core.participation import opt_out as opt_out
+    from maxfl.core.portfolio import portfolio as portfolio
     from maxfl.core.requirements.requirement import custom as custom
     from maxfl.core.requirements.requirement import fixed as fixed
     from maxfl.core.requirements.requirement import metric as metric
@@ -92,9 +95,9 @@ if TYPE_CHECKING:
 
 _PUBLIC = {
     "algorithms": (
-        "ALGORITHMS", "afl", "ditto", "fedavg", "fedprox", "maxfl", "maxfl_annealed", "maxfl_auto",
-        "maxfl_exponential", "maxfl_log", "maxfl_relu", "mwfed", "perfedavg", "perfedavg_hf",
-        "pfedme", "qffl", "scaffold", "scaffold_1",
+        "ALGORITHMS", "afl", "ditto", "fedavg", "fedprox", "hypcluster", "ifca", "maxfl",
+        "maxfl_annealed", "maxfl_auto", "maxfl_exponential", "maxfl_log", "maxfl_relu", "mwfed",
+        "perfedavg", "perfedavg_hf", "pfedme", "qffl", "scaffold", "scaffold_1",
     ),
     "core.algorithm": ("Algorithm",),
     "core.federation": ("Federation", "InputScaling", "Samples"),
@@ -102,6 +105,7 @@ _PUBLIC = {
     "core.metrics": ("Metric",),
     "core.model": ("Model", "Variables", "count_parameters", "with_precision"),
     "core.participation": ("decline", "everyone", "opt_out"),
+    "core.portfolio": ("portfolio",),
     "core.requirements.requirement": ("custom", "fixed", "metric", "per_client", "solo"),
     "data.flower_datasets": ("from_flwr_datasets",),
     "data.tables.requirements": ("requirement_file",),

@@ -10,6 +10,8 @@ from maxfl.algorithms.afl import afl
 from maxfl.algorithms.ditto import ditto
 from maxfl.algorithms.fedavg import fedavg
 from maxfl.algorithms.fedprox import fedprox
+from maxfl.algorithms.hypcluster import hypcluster
+from maxfl.algorithms.ifca import ifca
 from maxfl.algorithms.maxfl import maxfl
 from maxfl.algorithms.maxfl_annealed import maxfl_annealed
 from maxfl.algorithms.maxfl_auto import maxfl_auto
@@ -39,6 +41,8 @@ ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
     "mwfed": mwfed,
     "pfedme": pfedme,
     "ditto": ditto,
+    "ifca": ifca,
+    "hypcluster": hypcluster,
 }
 
 __all__ = [
@@ -48,6 +52,8 @@ __all__ = [
     "ditto",
     "fedavg",
     "fedprox",
+    "hypcluster",
+    "ifca",
     "maxfl",
     "maxfl_annealed",
     "maxfl_auto",

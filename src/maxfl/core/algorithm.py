@@ -164,6 +164,8 @@ class Algorithm(NamedTuple):
             model that a client uses instead of the global one; None where that is the global one.
         needs_sgd: Whether its definition takes local steps to be plain SGD, so that another local
             optimizer is refused.
+        never_starts_anew: Whether its definition leaves a model of a portfolio that nobody picks
+            as it is.
     """
 
     name: str
@@ -175,6 +177,7 @@ class Algorithm(NamedTuple):
     server_update: Callable[[Pytree, Server, WeightedSum, Cohort], tuple[Params, Pytree]]
     personalize: Callable[[Pytree, Server, Pytree, Client, LocalTask], Params] | None = None
     needs_sgd: bool = False
+    never_starts_anew: bool = False
 
     def __repr__(self) -> str:
         """Return the method with its numbers, as ``maxfl(temperature=1.0, epsilon=0.001)``."""

@@ -23,9 +23,11 @@ from maxfl.core.algorithm import (
 from maxfl.core.attacks import corrupt
 from maxfl.core.model import Params
 from maxfl.core.participation import willing
+from maxfl.core.portfolio import model_to_train, vacancy
 from maxfl.core.prng import Purpose, key
 from maxfl.core.schedules import scheduled
 from maxfl.engine.client_state import Memory, init_memory, read_state
+from maxfl.engine.collectives import map_models
 from maxfl.engine.evaluation import client_score
 from maxfl.engine.minibatches import Minibatches, batch_gradient
 from maxfl.engine.spec import Spec
@@ -41,12 +43,14 @@ class ClientReply(NamedTuple):
         update: The update itself, where an aggregator wants it; else ().
         report: What the server sees of it beside the update.
         client_state: What it keeps.
+        model: The model of a portfolio that it trained; () of one model.
     """
 
     total: Any
     update: Pytree
     report: Cohort
     client_state: Pytree
+    model: Any = ()
 
 
 def client_update(
@@ -63,8 +67,15 @@ def client_update(
         reached: Whether it was sampled and is available at all.
     """
     spec, hparams = context.spec, context.hparams
+    now = _judge(context, state, measured, slot)
+    model: Any = ()
+    if spec.has_portfolio:
+        gap = context.cost(now) - context.requirement[slot]
+        vacant = vacancy(hparams.portfolio, state.portfolio)
+        model = model_to_train(vacant, state.portfolio, now.picked, gap)
+        state = state.of_model(model)
     server, memory = recall(spec, state, slot)
-    client = _measure(context, server, measured, slot)
+    client = _measure(context, server, now, slot)
     wants = willing(
         spec.participation, hparams.participation, round_, client.cost, client.requirement
     )
@@ -115,7 +126,7 @@ def client_update(
         client.client_id, participated, reported.loss, client.requirement, total.weight,
         reported.metric_cost, reported.finetuned_cost if spec.finetunes else None,
     )  # fmt: skip
-    return ClientReply(total, update, report, renewed)
+    return ClientReply(total, update, report, renewed, model)
 
 
 def recall(spec: Spec, state: State, slot: Array) -> tuple[Server, Pytree]:
@@ -180,6 +191,8 @@ def personal_scores(
 def _personal_model(context: RoundContext, state: State, measured: Measured, slot: Array) -> Params:
     """Return the method's personal model, or the global one, fine-tuned where clients do."""
     spec = context.spec
+    if spec.has_portfolio:
+        state = state.of_model(measured.picked)
     server, memory = recall(spec, state, slot)
     params = server.params
     if spec.algorithm.personalize is not None:
@@ -192,16 +205,28 @@ def _personal_model(context: RoundContext, state: State, measured: Measured, slo
     return _finetune(context, slot, params) if spec.finetunes else params
 
 
-def _measure(context: RoundContext, server: Server, measured: Any, slot: Array) -> Client:
-    """Return what a client finds out about the model."""
+def _judge(context: RoundContext, state: State, measured: Any, slot: Array) -> Measured:
+    """Return what a client finds out about the model, or about the one of several that it picks."""
     spec = context.spec
+    if spec.measures_everyone:
+        return _of_slot(measured, slot)
+    if not spec.has_portfolio:
+        server, _ = recall(spec, state, slot)
+        return _measure_model(context, slot, server.params)
+    each = map_models(spec.layout, partial(_measure_model, context, slot), state.server.params)
+    return context.pick(each)
 
-    def measure(params: Params) -> Measured:
-        chunk_size = spec.layout.eval_batch.client
-        return context.measured(client_score(context.judging_task, chunk_size, slot, params))
 
-    now = _of_slot(measured, slot) if spec.measures_everyone else measure(server.params)
-    finetuned = measure(_finetune(context, slot, server.params)) if spec.finetunes else now
+def _measure_model(context: RoundContext, slot: Array, params: Params) -> Measured:
+    chunk_size = context.spec.layout.eval_batch.client
+    return context.measured(client_score(context.judging_task, chunk_size, slot, params))
+
+
+def _measure(context: RoundContext, server: Server, now: Measured, slot: Array) -> Client:
+    """Return what a client knows of the model: as received, and fine-tuned where clients do."""
+    finetuned = now
+    if context.spec.finetunes:
+        finetuned = _measure_model(context, slot, _finetune(context, slot, server.params))
     return _client(context, slot, now, finetuned)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array
 
 from maxfl.distributed.processes import is_distributed
-from maxfl.engine.layout import CLIENT
+from maxfl.engine.layout import CLIENT, Layout
 
 T = TypeVar("T")
 
@@ -41,6 +41,11 @@ def map_clients(function: Callable[[Array], T], clients: int, width: int) -> T:
     found = map_chunks(function, share.reshape(-1), width)
     each = all_gather(jax.tree.map(lambda a: a.reshape(turns, width, *a.shape[1:]), found))
     return jax.tree.map(lambda a: a[:clients], each)
+
+
+def map_models(layout: Layout, function: Callable[[Any], T], params: Any) -> T:
+    """Map over the models of a portfolio: all at once, unless everything goes one by one."""
+    return jax.lax.map(function, params) if layout.is_sequential else jax.vmap(function)(params)
 
 
 def all_gather(tree: T) -> T:

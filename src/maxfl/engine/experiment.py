@@ -18,6 +18,7 @@ from maxfl.core.federation import Federation, Samples
 from maxfl.core.local_optimizers import LocalOptimizer
 from maxfl.core.model import Model, ModelSummary, model_inputs
 from maxfl.core.participation import Participation, everyone
+from maxfl.core.portfolio import Portfolio, PortfolioHParams
 from maxfl.core.requirements.requirement import Requirement, solo
 from maxfl.core.requirements.solo_training import TRAINING
 from maxfl.core.schedules import Schedule, ScheduleHParams, ScheduleKind
@@ -74,6 +75,7 @@ class Experiment(NamedTuple):
     local_optimizer: LocalOptimizer = LocalOptimizer()
     local_schedule: Schedule = Schedule()
     server_schedule: Schedule = Schedule()
+    portfolio: Portfolio = Portfolio()
 
     @property
     def hparams(self) -> HParams:
@@ -93,6 +95,7 @@ class Experiment(NamedTuple):
             self.local_optimizer.hparams,
             self._over_all_rounds(self.local_schedule),
             self._over_all_rounds(self.server_schedule),
+            self._portfolio_hparams,
         )
 
     def _over_all_rounds(self, schedule: Schedule) -> ScheduleHParams:
@@ -151,6 +154,7 @@ class Experiment(NamedTuple):
             },
             "finetune_steps": _number(self.finetune_steps),
             **self._describe_local_steps(),
+            **self._describe_portfolio(),
             "seed": _number(self.seed),
         }
 
@@ -172,6 +176,17 @@ class Experiment(NamedTuple):
         if given.clients is not None:
             described |= {"clients": given.clients.digest(), "otherwise": given.has_rest}
         return described
+
+    def _describe_portfolio(self) -> dict[str, Any]:
+        """Return what differs from one global model, if anything does."""
+        several = self.portfolio.most_models > 1
+        return {"portfolio": _plain(self._portfolio_hparams)} if several else {}
+
+    @property
+    def _portfolio_hparams(self) -> PortfolioHParams:
+        """Hyper-parameters of the portfolio, by the rules of the method."""
+        hparams = self.portfolio.hparams
+        return hparams._replace(patience=0) if self.algorithm.never_starts_anew else hparams
 
     def _describe_local_steps(self) -> dict[str, Any]:
         """Return what differs from plain steps at constant rates; nothing, where nothing does."""
@@ -315,6 +330,15 @@ def _ways(ways: tuple[Any, ...] | None) -> Any:
     if any(np.ndim(way) for way in ways):  # every configuration has its own
         return [_ways(each) for each in zip(*np.broadcast_arrays(*ways), strict=True)]
     return _number(ways[0]) if len(ways) == 1 else ", ".join(map(str, ways))
+
+
+def as_arrays(numbers: Any) -> Any:
+    """Return every number as an array; a plain list or tuple is an array too, not a pytree."""
+
+    def is_list(value: Any) -> bool:
+        return isinstance(value, list) or (type(value) is tuple and value != ())
+
+    return jax.tree.map(np.asarray, numbers, is_leaf=is_list)
 
 
 def _plain(fields: Any) -> dict[str, Any]:

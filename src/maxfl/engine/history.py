@@ -44,7 +44,7 @@ class History(NamedTuple):
         solo: The solo models' results, [C, K] each.
         thresholds: Requirements, [C, K] each.
         is_byzantine: Who is Byzantine in each configuration, bool[C, K]; they count in no mean.
-        params: The final global model, leading axis C.
+        params: The final global model, leading axis C; of a portfolio leading axes C and models.
         steps: The server's step of each round, [C, R] each; () where they are not known.
         counts: Of all clients, where data are streamed and the history is that of the evaluation
             clients; else ().
@@ -181,6 +181,19 @@ class History(NamedTuple):
     def has_personal(self) -> bool:
         """Whether clients had personal or fine-tuned models."""
         return isinstance(self.evaluation.personal, Personal)
+
+    @property
+    def has_portfolio(self) -> bool:
+        """Whether there were several global models; then all scores are of the one picked."""
+        return not isinstance(self.evaluation.picked, tuple)
+
+    def models_of(self, configuration: int) -> int:
+        """Return K, the number of global models of a configuration."""
+        if not self.has_portfolio:
+            return 1
+        settings = {} if self.origin is None else self.origin.settings.get("portfolio", {})
+        models = settings.get("models", int(np.max(self.evaluation.picked)) + 1)
+        return int(np.broadcast_to(models, len(self.is_byzantine))[configuration])
 
     def gm_appeal(
         self, clients: Group = "seen", reading: Reading = "test", model: Whose = "global"

@@ -16,6 +16,7 @@ from jax.sharding import PartitionSpec
 from maxfl.core.algorithm import Client, Pytree, Server, descend, trained
 from maxfl.core.model import Model, Params
 from maxfl.core.participation import willing
+from maxfl.core.portfolio import init_portfolio
 from maxfl.core.prng import Purpose, key
 from maxfl.core.requirements.requirement import Solo
 from maxfl.core.server_optimizers import OptimizerHParams, OptimizerKind, transformation
@@ -39,6 +40,7 @@ from maxfl.engine.state import (
     SoloHParams,
     State,
     Sweep,
+    of_picked,
 )
 
 SKIP = -1
@@ -52,7 +54,7 @@ T = TypeVar("T")
 # It runs once, so it is optimised little: a second less to compile on a CPU.
 @partial(
     jax.jit,
-    static_argnums=(0, 1, 2, 3, 4, 5),
+    static_argnums=(0, 1, 2, 3, 4, 5, 6),
     compiler_options={"xla_backend_optimization_level": 1},
 )
 def init_state(
@@ -62,20 +64,30 @@ def init_state(
     server_optimizer: OptimizerKind,
     seen: int,
     rows: int,
+    models: int,
     seed: Array,
 ) -> State:
     """Return the state before the first round, for every configuration.
 
-    The ``init`` functions are the method's; client states begin with so many ``rows``.
+    The ``init`` functions are the method's; client states begin with so many ``rows``. Of several
+    ``models``, each is drawn on its own, the first as if it were alone.
     """
+    optimizer = transformation(server_optimizer, OptimizerHParams())
 
     def one(seed: Array) -> State:
-        params = model.init(key(seed, Purpose.INIT))
-        opt_state = transformation(server_optimizer, OptimizerHParams()).init(trained(params))
+        first = model.init(key(seed, Purpose.INIT))
+        params, opt_state = first, optimizer.init(trained(first))
+        portfolio: Any = ()
+        if models > 1:
+            keys = jax.vmap(lambda j: key(seed, Purpose.INIT, client=j))(jnp.arange(models))
+            params = jax.vmap(model.init)(keys)
+            opt_state = jax.vmap(optimizer.init)(trained(params))
+            portfolio = init_portfolio(models)
         return State(
-            Server(params, init_server(params, seen)),
-            init_states(init_memory(model, init_client, params), seen, rows),
+            Server(params, init_server(first, seen)),
+            init_states(init_memory(model, init_client, first), seen, rows),
             opt_state,
+            portfolio,
         )
 
     return jax.lax.map(one, seed)
@@ -182,6 +194,9 @@ def evaluate_all(
     test = score_everyone(context, state, context.test_task, test_owner)
     if not spec.measures_everyone:
         measured = measure_everyone(context, state)
+    if spec.has_portfolio:
+        measured = context.pick(measured)
+        test = of_picked(test, measured.picked)
     personal: Any = _evaluate_personal(context, state, measured) if spec.has_personal_models else ()
     # A method with personal models of its own weighs no client by its fine-tuned loss.
     weighs_finetuned = spec.finetunes and not spec.algorithm.personalize
@@ -205,6 +220,7 @@ def evaluate_all(
         weight=jax.vmap(weigh)(inflate_loss(context, clients)),
         personal=personal,
         judging_metric=() if measured.metric is None else measured.metric,
+        picked=measured.picked if spec.has_portfolio else (),
     )
 
 
@@ -231,7 +247,9 @@ def _rounds(
     period = context.spec.period
     shape = (period, context.spec.cohort)
     no, norms = jnp.zeros(shape, bool), jnp.zeros(period)
-    cohorts = CohortRecord(jnp.zeros(shape, jnp.int32), no, no, jnp.zeros(shape))
+    number = jnp.zeros(shape, jnp.int32)
+    model: Any = number if context.spec.has_portfolio else ()
+    cohorts = CohortRecord(number, no, no, jnp.zeros(shape), model)
     log = RoundRecord(cohorts, ModelStep(norms, norms))
     return jax.lax.fori_loop(0, count, one, (state, measured, log))
 

@@ -167,7 +167,8 @@ def footprint(experiment: Experiment, in_memory: Federation, eval_batch: EvalBat
 
     # Clients draw different rows: nothing but the data and frozen parameters is shared by them.
     step = _intermediates(gradient, (number, key, params, number, shapes, frozen), varying=4)
-    state = _bytes(params) + in_memory.seen * _bytes(client_state)
+    models = experiment.portfolio.most_models
+    state = models * _bytes(params) + in_memory.seen * _bytes(client_state)
     measures = _measures(model, personal=True)
     # An aggregator that is no sum must have all updates at once.
     gathered = 0 if experiment.aggregator.rule is AggregationRule.MEAN else training.cohort
@@ -175,10 +176,10 @@ def footprint(experiment: Experiment, in_memory: Federation, eval_batch: EvalBat
         data=_bytes((in_memory[:2], in_memory.judging, frozen)),
         configuration=4 * state
         + SORTED * gathered * (_bytes(params) + _bytes(client_state))
-        + _losses(in_memory, model, params, eval_batch.everyone, varying=1)
+        + models * _losses(in_memory, model, params, eval_batch.everyone, varying=1)
         + 4 * measures * training.evaluations * in_memory.clients,
         client=step
-        + _losses(in_memory, model, params, eval_batch.client, varying=3)
+        + models * _losses(in_memory, model, params, eval_batch.client, varying=3)
         + 6 * _bytes(params)
         + 2 * _bytes(moments),
     )

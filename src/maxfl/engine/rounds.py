@@ -9,15 +9,22 @@ import optax
 from jax import Array
 
 from maxfl.core.aggregators import aggregate
-from maxfl.core.algorithm import Server, WeightedSum, difference, trained
+from maxfl.core.algorithm import Pytree, Server, WeightedSum, difference, trained
 from maxfl.core.model import Params
 from maxfl.core.participation import responds, sample, willing
+from maxfl.core.portfolio import (
+    PortfolioState,
+    add_per_model,
+    next_state,
+    start_anew,
+    vacancy,
+)
 from maxfl.core.prng import Purpose, key
 from maxfl.core.schedules import scheduled
 from maxfl.core.server_optimizers import take_step
 from maxfl.engine.client_state import write_states
 from maxfl.engine.client_update import ClientReply, client_update, recall
-from maxfl.engine.collectives import all_gather, all_sum, map_clients, scatter
+from maxfl.engine.collectives import all_gather, all_sum, map_clients, map_models, scatter
 from maxfl.engine.evaluation import Score, client_score, evaluate
 from maxfl.engine.layout import CLIENT
 from maxfl.engine.minibatches import Task
@@ -26,11 +33,15 @@ from maxfl.engine.state import CohortRecord, Measured, ModelStep, RoundContext, 
 
 
 def score_everyone(context: RoundContext, state: State, task: Task, owner: Array) -> Score:
-    """Measure the global model on a task's samples of all K clients, float32[K] each.
+    """Measure the global model on a task's samples of all n clients, float32[n] each.
 
-    Where clients keep the model's state for themselves, each has another model.
+    Of a portfolio all models are measured, float32[models, n]. Where clients keep the model's state
+    for themselves, each has another model.
     """
     layout = context.spec.layout
+    if context.spec.has_portfolio:
+        measure = partial(evaluate, task, layout.eval_batch.everyone, owner)
+        return map_models(layout, measure, state.server.params)
     if not context.spec.model.keep_local:
         return evaluate(task, layout.eval_batch.everyone, owner, state.server.params)
 
@@ -42,7 +53,10 @@ def score_everyone(context: RoundContext, state: State, task: Task, owner: Array
 
 
 def measure_everyone(context: RoundContext, state: State) -> Measured:
-    """Let all K clients measure the model on the data that they judge by, float32[K] each."""
+    """Let all n clients measure the model on the data that they judge by, float32[n] each.
+
+    Of a portfolio they measure all models, float32[models, n]; then they ``pick``.
+    """
     return context.measured(score_everyone(context, state, context.judging_task, context.owner))
 
 
@@ -55,6 +69,9 @@ def run_round(
     context: RoundContext, round_: Array, state: State, measured: Any
 ) -> tuple[State, Any, RoundRecord]:
     """Run round ``round_`` (counted from 0) from a state, ``measure_if_needed`` of it."""
+    if context.spec.has_portfolio:
+        state, measured = start_vacant_model(context, state, measured)
+        measured = context.pick(measured) if context.spec.measures_everyone else ()
     slots, sampled = _sample_cohort(context, round_, measured)
     state, record = train_cohort(context, round_, state, measured, slots, sampled)
     return state, measure_if_needed(context, state), record
@@ -63,39 +80,88 @@ def run_round(
 def train_cohort(
     context: RoundContext, round_: Array, state: State, measured: Any, slots: Array, sampled: Array
 ) -> tuple[State, RoundRecord]:
-    """Train a cohort, given by its clients' slots int[m] and which of them are real, bool[m]."""
+    """Train a cohort, given by its clients' slots int[m] and which of them are real, bool[m].
+
+    ``measured`` is of the model that each client picks, where there are several.
+    """
     spec, hparams = context.spec, context.hparams
     absence = key(hparams.seed, Purpose.UNAVAILABLE, round_)
     reached = sampled & responds(absence, hparams.participation, context.client_id(slots))
     update = partial(client_update, context, round_, state, measured)
     replies = _update_all(spec, update, slots, reached)
-    total, cohort = replies.total, replies.report
-    if spec.gathers_updates:
-        total = aggregate(spec.aggregator, hparams.aggregator, replies.update, cohort.weight)
-    direction, server_state = spec.algorithm.server_update(
-        hparams.algorithm, state.server, total, cohort
-    )
-    server_lr = scheduled(spec.server_schedule, hparams.server_schedule, hparams.server_lr, round_)
-    params, opt_state = take_step(
-        spec.server_optimizer, hparams.server_optimizer, server_lr, direction,
-        state.server.params, state.opt_state,
-    )  # fmt: skip
+    cohort = replies.report
+    server, opt_state = _take_server_step(context, round_, state, replies)
     client_states = write_states(
         state.client_states, slots, cohort.participated, replies.client_state
     )
-    # Momentum, or a projection, would move what nobody worked on, or nobody has a weight in. What
-    # the method keeps goes on in the latter case, or it could never find weights that are seen.
-    somebody = cohort.participated.any()
-    params, opt_state = jax.tree.map(
-        partial(jnp.where, somebody & (total.weight > 0)),
-        (params, opt_state),
-        (state.server.params, state.opt_state),
-    )
-    server_state = jax.tree.map(partial(jnp.where, somebody), server_state, state.server.state)
-    server = Server(params, server_state)
     step = _measure_step(state.server.params, server.params)
-    record = CohortRecord(cohort.client_id, sampled, cohort.participated, cohort.weight)
-    return State(server, client_states, opt_state), RoundRecord(record, step)
+    record = CohortRecord(
+        cohort.client_id, sampled, cohort.participated, cohort.weight, replies.model
+    )
+    portfolio = _count_picks(state.portfolio, replies) if spec.has_portfolio else ()
+    return State(server, client_states, opt_state, portfolio), RoundRecord(record, step)
+
+
+def start_vacant_model(
+    context: RoundContext, state: State, measured: Any = ()
+) -> tuple[State, Any]:
+    """Return the state, and what is measured of all models, with a vacant model started anew."""
+    vacant = vacancy(context.hparams.portfolio, state.portfolio)
+    models = state.server.params, state.opt_state, measured
+    params, opt_state, measured = start_anew(vacant, state.portfolio, models)
+    server = state.server._replace(params=params)
+    return state._replace(server=server, opt_state=opt_state), measured
+
+
+def _count_picks(state: PortfolioState, replies: ClientReply) -> PortfolioState:
+    """Return what the server knows of a portfolio after a round."""
+    cohort = replies.report
+    counts = jnp.zeros_like(state.idle).at[replies.model].add(cohort.participated)
+    gap = cohort.cost - cohort.requirement
+    unmet = cohort.participated & (gap > 0)
+    return next_state(state, counts, jnp.where(unmet, gap, 0.0).sum(), unmet.sum())
+
+
+def _take_server_step(
+    context: RoundContext, round_: Array, state: State, replies: ClientReply
+) -> tuple[Server, Pytree]:
+    """Return the server after a round, and what its optimizer keeps."""
+    spec, hparams, cohort = context.spec, context.hparams, replies.report
+
+    def move(params: Params, opt_state: Pytree, total: WeightedSum) -> tuple[Server, Pytree]:
+        direction, server_state = spec.algorithm.server_update(
+            hparams.algorithm, Server(params, state.server.state), total, cohort
+        )
+        rate = scheduled(spec.server_schedule, hparams.server_schedule, hparams.server_lr, round_)
+        moved = take_step(
+            spec.server_optimizer, hparams.server_optimizer, rate, direction, params, opt_state
+        )
+        # Momentum, or a projection, would move what nobody worked on, or nobody has a weight in.
+        # What the method keeps goes on in the latter case, or it could never find weights that are
+        # seen.
+        somebody = cohort.participated.any()
+        params, opt_state = jax.tree.map(
+            partial(jnp.where, somebody & (total.weight > 0)), moved, (params, opt_state)
+        )
+        kept = jax.tree.map(partial(jnp.where, somebody), server_state, state.server.state)
+        return Server(params, kept), opt_state
+
+    if spec.has_portfolio:  # a model each, and one state for all
+        move = jax.vmap(move, out_axes=(Server(0, None), 0))
+    return move(state.server.params, state.opt_state, _totals(context, replies))
+
+
+def _totals(context: RoundContext, replies: ClientReply) -> WeightedSum:
+    """Return the sums that the server sees, of each model where there are several."""
+    spec, hparams, weight = context.spec, context.hparams, replies.report.weight
+    if not spec.gathers_updates:
+        return replies.total
+    if not spec.has_portfolio:
+        return aggregate(spec.aggregator, hparams.aggregator, replies.update, weight)
+    of_model = replies.model == jnp.arange(spec.models)[:, None]
+    return jax.vmap(partial(aggregate, spec.aggregator, hparams.aggregator, replies.update))(
+        jnp.where(of_model, weight, 0.0)
+    )
 
 
 def _measure_step(old: Params, new: Params) -> ModelStep:
@@ -133,12 +199,17 @@ def _update_all(
             reply = update(chunk[0][0], chunk[1][0])
             sums, rest = reply.total, jax.tree.map(lambda a: a[None], reply._replace(total=()))
         else:
-            many = jax.vmap(update)(*chunk)
-            sums, rest = jax.tree.map(lambda a: a.sum(0), many.total), many._replace(total=())
+            reply = jax.vmap(update)(*chunk)
+            sums, rest = reply.total, reply._replace(total=())
+        if spec.has_portfolio:
+            return add_per_model(total, sums, reply.model), rest
+        if width > 1:
+            sums = jax.tree.map(lambda a: a.sum(0), sums)
         return jax.tree.map(jnp.add, total, sums), rest
 
     shapes = jax.eval_shape(update, share[0][0, 0], share[1][0, 0]).total
-    zero = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
+    axes = (spec.models,) if spec.has_portfolio else ()
+    zero = jax.tree.map(lambda a: jnp.zeros((*axes, *a.shape), a.dtype), shapes)
     total, rest = jax.lax.scan(turn, zero, share)
     gathered = jax.tree.map(lambda leaf: leaf[: spec.cohort], all_gather(rest))
     return gathered._replace(total=all_sum(total))

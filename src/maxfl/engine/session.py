@@ -1,7 +1,7 @@
 """An experiment on devices: what is compiled in, and the hyper-parameters of all configurations."""
 
 import platform
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import jax
@@ -18,7 +18,7 @@ from maxfl.core.requirements.solo_training import MOVING_LOCAL
 from maxfl.core.requirements.thresholds import align, needs_solo
 from maxfl.distributed.processes import assert_same, fetch, free_bytes, is_distributed, place
 from maxfl.engine.client_state import rows_needed
-from maxfl.engine.experiment import Experiment
+from maxfl.engine.experiment import Experiment, as_arrays
 from maxfl.engine.layout import (
     SWEEP,
     Layout,
@@ -63,10 +63,10 @@ class Session:
     ) -> None:
         validate(experiment)
         self.experiment, self._in_memory = experiment, in_memory
-        given = _as_arrays(experiment.hparams)
+        given = as_arrays(experiment.hparams)
         self.requirement = align(experiment.requirement, experiment.federation)
         rates = self.requirement.training.local_lr or ()
-        numbers = [_as_arrays(number) for number in (*self.requirement.numbers, *rates)]
+        numbers = [as_arrays(number) for number in (*self.requirement.numbers, *rates)]
         _check_no_array_of_clients(given, experiment)
         _check_shares(self.requirement, experiment.model.metric_infos)
         self.configurations = _count((given, numbers))
@@ -178,7 +178,8 @@ class Session:
         spec, algorithm = self.spec, self.spec.algorithm
         return (
             spec.model, algorithm.init_server, algorithm.init_client, spec.server_optimizer,
-            spec.seen, rows_needed(spec.cohort, spec.seen), self.narrow(self.hparams.seed),
+            spec.seen, rows_needed(spec.cohort, spec.seen), spec.models,
+            self.narrow(self.hparams.seed),
         )  # fmt: skip
 
     def replicate(self, arrays: Any) -> Any:
@@ -228,6 +229,7 @@ class Session:
             local_steps=each(given.local_steps, np.int32),
             batch_size=each(given.batch_size, np.int32),
             finetune_steps=each(given.finetune_steps, np.int32),
+            portfolio=jax.tree.map(partial(each, dtype=np.int32), given.portfolio),
         )
 
     def _draw_byzantine(self) -> Any:
@@ -267,6 +269,7 @@ def _specs(experiment: Experiment, rounds: Layout, solo: Layout) -> tuple[Spec, 
         local_steps=compiled_steps(training.local_steps, platform),
         batch_size=largest,
         masks_batches=masks,
+        models=experiment.portfolio.most_models,
         period=min(training.evaluate_every, training.rounds),
         layout=rounds,
     )
@@ -295,15 +298,6 @@ def compiled_steps(steps: ArrayLike, platform: str) -> int | None:
     """
     different = set(np.ravel(steps).tolist())
     return different.pop() if len(different) == 1 and platform != "cpu" else None
-
-
-def _as_arrays(numbers: Any) -> Any:
-    """Return every number as an array; a plain list or tuple is an array too, not a pytree."""
-
-    def is_list(value: Any) -> bool:
-        return isinstance(value, list) or (type(value) is tuple and value != ())
-
-    return jax.tree.map(np.asarray, numbers, is_leaf=is_list)
 
 
 def _varies(numbers: Any) -> bool:

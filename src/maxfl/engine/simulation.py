@@ -18,6 +18,7 @@ from maxfl.core.judging import with_judging
 from maxfl.core.local_optimizers import LocalOptimizer
 from maxfl.core.model import Model
 from maxfl.core.participation import Participation
+from maxfl.core.portfolio import Portfolio
 from maxfl.core.requirements.requirement import Requirement, Solo, Thresholds, solo
 from maxfl.core.schedules import Schedule
 from maxfl.core.server_optimizers import ServerOptimizer
@@ -77,6 +78,7 @@ class Simulation:
             default plain steps.
         local_schedule: η_l over the rounds, see ``maxfl.schedules``; by default constant.
         server_schedule: η_g over the rounds; by default constant.
+        portfolio: How many global models there are, see ``maxfl.portfolio``; by default one.
         aggregator: How updates are aggregated, see ``maxfl.aggregators``; by default their mean.
         attack: Who is Byzantine and how, see ``maxfl.attacks``; by default nobody.
         finetune_steps: SGD steps by which clients fine-tune a model on their own training data, in
@@ -100,6 +102,7 @@ class Simulation:
         local_optimizer: LocalOptimizer | None = None,
         local_schedule: Schedule | None = None,
         server_schedule: Schedule | None = None,
+        portfolio: Portfolio | None = None,
         aggregator: Aggregator | None = None,
         attack: Attack | None = None,
         finetune_steps: ArrayLike = 0,
@@ -115,6 +118,7 @@ class Simulation:
             requirement=requirement, participation=participation,
             server_optimizer=server_optimizer, local_optimizer=local_optimizer,
             local_schedule=local_schedule, server_schedule=server_schedule,
+            portfolio=portfolio,
             aggregator=aggregator, attack=attack,
             finetune_steps=finetune_steps, seed=seed,
         )  # fmt: skip
@@ -246,6 +250,7 @@ def simulate(
     local_optimizer: LocalOptimizer | None = None,
     local_schedule: Schedule | None = None,
     server_schedule: Schedule | None = None,
+    portfolio: Portfolio | None = None,
     aggregator: Aggregator | None = None,
     attack: Attack | None = None,
     finetune_steps: ArrayLike = 0,
@@ -265,6 +270,7 @@ def simulate(
         requirement=requirement, participation=participation,
         server_optimizer=server_optimizer, local_optimizer=local_optimizer,
         local_schedule=local_schedule, server_schedule=server_schedule,
+            portfolio=portfolio,
         aggregator=aggregator, attack=attack,
         finetune_steps=finetune_steps, seed=seed, devices=devices, max_parallel=max_parallel,
     )  # fmt: skip

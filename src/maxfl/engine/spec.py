@@ -37,6 +37,7 @@ class Spec(NamedTuple):
         local_steps: τ, where it is compiled in; None where every configuration has its own.
         batch_size: The largest b of the sweep.
         masks_batches: Whether some configurations take smaller minibatches.
+        models: The largest K of the sweep, the number of global models.
         period: Most rounds between two evaluations.
         layout: Devices.
     """
@@ -61,6 +62,7 @@ class Spec(NamedTuple):
     local_steps: int | None
     batch_size: int
     masks_batches: bool
+    models: int
     period: int
     layout: Layout
 
@@ -68,6 +70,11 @@ class Spec(NamedTuple):
     def measures_everyone(self) -> bool:
         """Whether every client measures the model in every round, to know who is willing."""
         return self.participation is ParticipationRule.OPT_OUT
+
+    @property
+    def has_portfolio(self) -> bool:
+        """Whether there are several global models: leaves of parameters have an axis [models]."""
+        return self.models > 1
 
     @property
     def has_personal_models(self) -> bool:

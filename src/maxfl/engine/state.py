@@ -6,6 +6,8 @@ evaluations.
 
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -15,6 +17,7 @@ from maxfl.core.attacks import AttackHParams
 from maxfl.core.federation import InputScaling, Samples
 from maxfl.core.local_optimizers import LocalHParams
 from maxfl.core.participation import ParticipationHParams
+from maxfl.core.portfolio import PortfolioHParams, best_model, select
 from maxfl.core.schedules import ScheduleHParams
 from maxfl.core.server_optimizers import OptimizerHParams
 from maxfl.engine.client_state import ClientStates
@@ -67,6 +70,7 @@ class HParams(NamedTuple):
     local_optimizer: LocalHParams
     local_schedule: ScheduleHParams
     server_schedule: ScheduleHParams
+    portfolio: PortfolioHParams
 
 
 class SoloHParams(NamedTuple):
@@ -94,11 +98,17 @@ class State(NamedTuple):
         server: The global model and the method's server state.
         client_states: What clients keep.
         opt_state: What the server optimizer keeps.
+        portfolio: What the server keeps of a portfolio; () of one model.
     """
 
     server: Server
     client_states: ClientStates
     opt_state: Pytree
+    portfolio: Any = ()
+
+    def of_model(self, model: Array) -> "State":
+        """Return the state as a client sees it that has one model of a portfolio."""
+        return self._replace(server=self.server._replace(params=select(self.server.params, model)))
 
 
 class Sweep(NamedTuple):
@@ -124,10 +134,12 @@ class Measured(NamedTuple):
     Attributes:
         loss: F_k(w).
         metric: That which the requirement is about; None where it is about the loss.
+        picked: The model of a portfolio that it is about, int32[n]; None of one model.
     """
 
     loss: Any
     metric: Any = None
+    picked: Any = None
 
 
 class RoundContext(NamedTuple):
@@ -163,6 +175,12 @@ class RoundContext(NamedTuple):
         index = self.spec.criterion.metric
         return Measured(score.loss, None if index is None else score.metrics[index])
 
+    def pick(self, measured: Measured) -> Measured:
+        """Return what clients find out of the model that they pick, of [models, ...] each."""
+        picked = best_model(self.hparams.portfolio.models, self.cost(measured), measured.loss)
+        loss, metric = of_picked((measured.loss, measured.metric), picked)
+        return Measured(loss, metric, picked)
+
     def cost(self, measured: Measured) -> Array:
         """Return what requirements are about, less being better."""
         cost = self.metric_cost(measured)
@@ -186,6 +204,11 @@ class RoundContext(NamedTuple):
     def test_task(self) -> Task:
         """The model and the test data."""
         return self.train_task._replace(samples=self.data.test)
+
+
+def of_picked(tree: Any, picked: Array) -> Any:
+    """Return values of the models that clients picked, [models, ...] to [...]."""
+    return jax.tree.map(lambda a: jnp.take_along_axis(a, picked[None], 0)[0], tree)
 
 
 class Personal(NamedTuple):
@@ -212,6 +235,8 @@ class Evaluation(NamedTuple):
         personal: The same of the clients' personal or fine-tuned models; () where they have none.
         judging_metric: On the data that clients judge by, the metric that requirements are about;
             () where they are about the loss.
+        picked: The model of a portfolio that the client picks, int32; () of one model. All else is
+            of that model.
     """
 
     judging_loss: Array
@@ -221,6 +246,7 @@ class Evaluation(NamedTuple):
     weight: Array
     personal: Any = ()
     judging_metric: Any = ()
+    picked: Any = ()
 
 
 class CohortRecord(NamedTuple):
@@ -231,12 +257,14 @@ class CohortRecord(NamedTuple):
         sampled: Whether it is real; where too few are available, slots stay empty.
         participated: Whether it trained and replied.
         weight: As it reported; 0 if it did not participate.
+        model: The model of a portfolio that it trained, int32; () of one model.
     """
 
     client_id: Array
     sampled: Array
     participated: Array
     weight: Array
+    model: Any = ()
 
 
 class ModelStep(NamedTuple):

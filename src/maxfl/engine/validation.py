@@ -1,12 +1,21 @@
 """Mistakes in an experiment, found before any training."""
 
 import warnings
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from maxfl.core.aggregators import AggregationRule, Aggregator
-from maxfl.core.algorithm import Algorithm
+from maxfl.core.algorithm import (
+    Algorithm,
+    Client,
+    Cohort,
+    LocalTask,
+    Server,
+    WeightedSum,
+)
 from maxfl.core.attacks import Attack
 from maxfl.core.checks.convolutions import uses_convolutions
 from maxfl.core.checks.model import check_model, input_shape
@@ -14,10 +23,11 @@ from maxfl.core.federation import Federation
 from maxfl.core.local_optimizers import LocalOptimizer
 from maxfl.core.model import Model, Variables
 from maxfl.core.participation import Participation
+from maxfl.core.portfolio import Portfolio
 from maxfl.core.requirements.requirement import Requirement
 from maxfl.core.schedules import Schedule
 from maxfl.core.server_optimizers import ServerOptimizer
-from maxfl.engine.experiment import Experiment, Training
+from maxfl.engine.experiment import Experiment, Training, as_arrays
 from maxfl.utils.errors import InputError, SpeedWarning, check_count, check_number
 
 KINDS = {
@@ -35,6 +45,7 @@ KINDS = {
     "local_optimizer": (LocalOptimizer, "maxfl.local_optimizers.adam()"),
     "local_schedule": (Schedule, "maxfl.schedules.cosine()"),
     "server_schedule": (Schedule, "maxfl.schedules.cosine()"),
+    "portfolio": (Portfolio, "maxfl.portfolio(models=3)"),
     "aggregator": (Aggregator, "maxfl.aggregators.median()"),
     "attack": (Attack, "maxfl.attacks.byzantine(0.1)"),
 }
@@ -51,6 +62,8 @@ def validate(experiment: Experiment) -> None:
     _check_local_steps(experiment)
     _tell_of_convolutions(experiment)
     _check_byzantine(experiment)
+    if experiment.portfolio.most_models > 1:
+        _check_portfolio(experiment)
 
 
 def _check_kinds(experiment: Experiment) -> None:
@@ -112,6 +125,52 @@ def _tell_of_convolutions(experiment: Experiment) -> None:
             SpeedWarning,
             stacklevel=6,
         )
+
+
+def _check_portfolio(experiment: Experiment) -> None:
+    """Refuse several models where a method or a model has no meaning for them."""
+    most, algorithm = experiment.portfolio.most_models, experiment.algorithm
+    if most > experiment.federation.seen:
+        raise InputError(
+            f"portfolio.models = {most}, but the federation has only {experiment.federation.seen} "
+            f"seen clients: have at most one model for each"
+        )
+    if experiment.model.keep_local:
+        raise InputError(
+            "keep_local: a client that keeps the model's state would need one for each model of a "
+            "portfolio; let the state travel (keep_local=False), or take portfolio.models = 1"
+        )
+    if _state_follows_updates(algorithm, experiment.model):
+        raise InputError(
+            f"{algorithm.name} keeps something at the server that is made of the updates of one "
+            f"model, and a portfolio has several: take portfolio.models = 1, or a method such as "
+            f"maxfl-auto, fedavg or ifca"
+        )
+
+
+def _state_follows_updates(algorithm: Algorithm, model: Model) -> bool:
+    """Tell whether a method's server state depends on the sums of updates, as SCAFFOLD's does."""
+    hparams = jax.tree.map(lambda a: jnp.float32(a.flat[0]), as_arrays(algorithm.hparams))
+
+    def next_state(key: Any, factor: Any) -> Any:
+        params = model.init(key)
+        server, one = Server(params, algorithm.init_server(params, 1)), jnp.float32(1)
+        client = Client(jnp.int32(0), jnp.int32(1), one, one, one)
+        task = LocalTask(lambda w, *_: w, 1, one)
+        update, _ = algorithm.client_update(
+            hparams, server, algorithm.init_client(params), client, task
+        )
+        total = WeightedSum(jax.tree.map(lambda u: factor * u, update), one)
+        cohort = Cohort(*(jnp.asarray(a)[None] for a in (0, True, one, one, one)))
+        return algorithm.server_update(hparams, server, total, cohort)[1]
+
+    # Of two factors of the updates, what does not depend on them has no axis for the factors.
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    try:
+        jax.eval_shape(jax.vmap(next_state, (None, 0), None), key, jnp.ones(2))
+    except ValueError:
+        return True
+    return False
 
 
 def _check_byzantine(experiment: Experiment) -> None:

@@ -21,6 +21,8 @@ METHODS = {
     "mwfed": "MW-Fed",
     "pfedme": "pFedMe",
     "ditto": "Ditto",
+    "ifca": "IFCA",
+    "hypcluster": "HypCluster",
 }
 NAME = "algorithm.name"
 UNNAMED = ("training.evaluate_every", "training.checkpoint_every")
@@ -50,12 +52,18 @@ def label_of(
 ) -> str:
     """Name the method, one of several, and those of its settings that differ from the others'."""
     others = [
-        f"{_words(key)} {settings[key]}"
+        _setting_words(key, settings[key])
         for key in differing
         if key not in (NAME, *UNNAMED) and settings.get(key) is not None
     ]
     method = [method_name(settings, among)] if NAME in settings or not others else []
     return ", ".join([*method, *others])
+
+
+def _setting_words(key: str, value: Any) -> str:
+    if key == "portfolio.models":
+        return f"{value} model{'s' if value != 1 else ''}"
+    return f"{_words(key)} {value}"
 
 
 def _words(key: str) -> str:

@@ -18,6 +18,7 @@ from maxfl.core.local_optimizers import LocalHParams, LocalKind, LocalOptimizer
 from maxfl.core.losses import Loss
 from maxfl.core.model import Model, with_precision
 from maxfl.core.participation import Participation, ParticipationHParams, ParticipationRule
+from maxfl.core.portfolio import Portfolio, portfolio
 from maxfl.core.requirements import requirement
 from maxfl.core.requirements.requirement import Requirement
 from maxfl.core.schedules import Schedule, ScheduleHParams, ScheduleKind
@@ -55,8 +56,8 @@ def group(configs: Sequence[RunConfig], *, mask_batches: bool | None = None) -> 
     """Sort configurations into groups, in the order of their first members.
 
     With ``mask_batches``, minibatches of several sizes share a program, all computed at the largest
-    size: cheaper than another compilation where many configurations run at once, that is on
-    anything but a CPU, which is the default.
+    size, and so do portfolios of several models: cheaper than another compilation where many
+    configurations run at once, that is on anything but a CPU, which is the default.
     """
     if mask_batches is None:
         mask_batches = jax.default_backend() != "cpu"
@@ -106,6 +107,7 @@ def build(configs: Sequence[RunConfig], max_parallel: int | None = None) -> Trai
         local_optimizer=_local_optimizer(configs),
         local_schedule=_schedule(configs, "local"),
         server_schedule=_schedule(configs, "server"),
+        portfolio=_portfolio(configs),
         aggregator=_aggregator(configs),
         attack=_attack(configs),
         finetune_steps=[c.personalization.finetune_steps for c in configs],
@@ -197,6 +199,11 @@ def _without_hparams(config: RunConfig, *, mask_batches: bool) -> RunConfig:
             "fraction": 0.0, "loss_inflation": 0.0, "noise_std": 0.0, "update_scale": 1.0,
         },
         "personalization": {"finetune_steps": min(config.personalization.finetune_steps, 1)},
+        "portfolio": {
+            "patience": 0,
+            # One model is a program of its own, with the bits that it always had.
+            "models": min(config.portfolio.models, 2 if mask_batches else config.portfolio.models),
+        },
     }  # fmt: skip
     sections = {
         name: getattr(config, name).model_copy(update=values) for name, values in blank.items()
@@ -311,6 +318,11 @@ def _schedule(configs: Sequence[RunConfig], rate: str) -> Schedule:
     hparams = ScheduleHParams(each("end"), each("warmup"), rounds)
     kind = ScheduleKind(getattr(sections[0], rate))
     return Schedule(kind, any(each("warmup")), hparams)
+
+
+def _portfolio(configs: Sequence[RunConfig]) -> Portfolio:
+    sections = [c.portfolio for c in configs]
+    return portfolio([s.models for s in sections], [s.patience for s in sections])
 
 
 def _aggregator(configs: Sequence[RunConfig]) -> Aggregator:

@@ -49,9 +49,31 @@ def summarise(
             "decides": None if decides is None else history.metric_infos[decides]._asdict(),
             **figures[c]["global"],
             "personal": figures[c].get("personal"),
+            **({"portfolio": _portfolio(history, c)} if history.has_portfolio else {}),
         }
         for c, chosen in enumerate(values)
     ]
+
+
+def _portfolio(history: History, c: int) -> dict[str, list[dict[str, Any]]]:
+    """Return how many honest clients of each group picked each model in the end, and how it does.
+
+    Groups that there are not have no entry; a metric of a model that nobody picked is None.
+    """
+    picked = history.evaluation.picked[c, -1]
+    satisfied, metric = history.satisfied()[c, -1], history.evaluation.test_metrics[0][c, -1]
+    entries: dict[str, list[dict[str, Any]]] = {}
+    for group in history.groups:
+        counts = (history.is_seen == (group == "seen")) & ~history.is_byzantine[c]
+        entries[str(group)] = [
+            {
+                "clients": int((mine := counts & (picked == model)).sum()),
+                "satisfied": int(satisfied[mine].sum()),
+                f"test_{history.metric.name}": number(metric[mine].mean()) if mine.any() else None,
+            }
+            for model in range(history.models_of(c))
+        ]
+    return entries
 
 
 def _figures(history: History, group: Group, c: int, model: Whose) -> dict[str, Any] | None:

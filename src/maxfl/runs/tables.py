@@ -132,7 +132,8 @@ def history_table(history: History, indices: Sequence[int]) -> pa.Table:
     whether it then did. For MaxFL, ``weight`` is q. The three ``satisfied_`` columns are the
     readings of GM-Appeal. Of each metric of the model there is a column, ``test_accuracy`` and the
     like; of the metric that requirements are about, if one is, also ``judging_accuracy`` and the
-    like. Where clients use personal or fine-tuned models, there are columns for those.
+    like. Where clients use personal or fine-tuned models, there are columns for those. Of a
+    portfolio, all columns are of the model that the client picked, ``picked_model``.
     """
     seen = history.evaluation
     shape = seen.judging_loss.shape
@@ -151,6 +152,7 @@ def history_table(history: History, indices: Sequence[int]) -> pa.Table:
         "sampled": history.sampled(),
         "participated": history.participated(),
         "weight": seen.weight,
+        **({"picked_model": seen.picked} if history.has_portfolio else {}),
     }
     if history.has_personal:
         personal = seen.personal
@@ -249,6 +251,7 @@ def rounds_table(history: History, indices: Sequence[int]) -> pa.Table:
         "client": cohorts.client_id,
         "participated": cohorts.participated,
         "weight": cohorts.weight,
+        **({"trained_model": cohorts.model} if history.has_portfolio else {}),
     }
     if history.steps:
         for name, norms in history.steps._asdict().items():

@@ -45,9 +45,9 @@ def by_slot(eval_clients: NDArray[np.int64], cohorts: CohortRecord) -> CohortRec
     """Return cohorts by slots among the evaluation clients; others count as not sampled."""
     slot: Any = np.minimum(np.searchsorted(eval_clients, cohorts.client_id), len(eval_clients) - 1)
     there = eval_clients[slot] == cohorts.client_id
-    return CohortRecord(
-        slot * there,
-        cohorts.sampled & there,
-        cohorts.participated & there,
-        cohorts.weight * there,
+    return cohorts._replace(
+        client_id=slot * there,
+        sampled=cohorts.sampled & there,
+        participated=cohorts.participated & there,
+        weight=cohorts.weight * there,
     )

@@ -16,7 +16,12 @@ from maxfl.core.participation import willing
 from maxfl.engine.collectives import map_chunks
 from maxfl.engine.evaluation import owners
 from maxfl.engine.programs import ALIKE, EACH, evaluate_all, on_devices
-from maxfl.engine.rounds import measure_everyone, measure_if_needed, train_cohort
+from maxfl.engine.rounds import (
+    measure_everyone,
+    measure_if_needed,
+    start_vacant_model,
+    train_cohort,
+)
 from maxfl.engine.spec import Spec
 from maxfl.engine.state import Data, Evaluation, Measured, RoundContext, RoundRecord, State, Sweep
 
@@ -49,8 +54,10 @@ def run_cohort(
         data: Data, one: Sweep, client_ids: Array, round_: Array, sampled: Array, measured: Any
     ) -> tuple[State, RoundRecord]:
         context = _context(spec, data, jnp.zeros(0, jnp.int32), one, client_ids)
-        slots = jnp.arange(spec.cohort)
-        return train_cohort(context, round_, one.state, measured, slots, sampled)
+        state = one.state
+        if spec.has_portfolio:
+            state, _ = start_vacant_model(context, state)
+        return train_cohort(context, round_, state, measured, jnp.arange(spec.cohort), sampled)
 
     return _for_each(spec, train, data, sweep, client_ids, round_, sampled, measured)
 
@@ -70,7 +77,11 @@ def show_candidates(
         there = jnp.arange(len(judged.y)) < judged.offsets[-1]
         owner = jnp.where(there, owners(judged), len(client_ids))
         context = _context(spec, data, owner, one, client_ids)
-        measured = measure_everyone(context, one.state)
+        if spec.has_portfolio:
+            state, _ = start_vacant_model(context, one.state)
+            measured = context.pick(measure_everyone(context, state))
+        else:
+            measured = measure_everyone(context, one.state)
         cost = context.cost(measured)
         wants = willing(
             spec.participation, one.hparams.participation, round_, cost, one.requirement

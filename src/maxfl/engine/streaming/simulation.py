@@ -21,6 +21,7 @@ from maxfl.core.federation import Federation, Samples
 from maxfl.core.local_optimizers import LocalOptimizer
 from maxfl.core.model import Model
 from maxfl.core.participation import Participation
+from maxfl.core.portfolio import Portfolio
 from maxfl.core.requirements.requirement import Requirement, Solo, Thresholds
 from maxfl.core.schedules import Schedule
 from maxfl.core.server_optimizers import ServerOptimizer
@@ -117,6 +118,7 @@ class StreamingSimulation:
         local_optimizer: LocalOptimizer | None = None,
         local_schedule: Schedule | None = None,
         server_schedule: Schedule | None = None,
+        portfolio: Portfolio | None = None,
         aggregator: Aggregator | None = None,
         attack: Attack | None = None,
         finetune_steps: ArrayLike = 0,
@@ -132,6 +134,7 @@ class StreamingSimulation:
             requirement=requirement, participation=participation,
             server_optimizer=server_optimizer, local_optimizer=local_optimizer,
             local_schedule=local_schedule, server_schedule=server_schedule,
+            portfolio=portfolio,
             aggregator=aggregator, attack=attack, finetune_steps=finetune_steps, seed=seed,
         )  # fmt: skip
         validate(experiment)
@@ -140,13 +143,13 @@ class StreamingSimulation:
         in_memory = _largest_in_memory(federation, experiment.training.cohort, self.eval_clients)
         self.session = Session(experiment, in_memory, devices, max_parallel)
         self._settings = {"eval_clients": eval_clients, "max_candidates": max_candidates}
-        validate_streaming(self.session, max_candidates)
         self._init_client = jax.jit(algorithm.init_client)
         self._client_state = jax.eval_shape(
             lambda many: algorithm.init_client(jax.tree.map(lambda a: a[0], many)),
             self.session.state_shape().server.params,
         )
         self._has_states = bool(jax.tree.leaves(self._client_state))
+        validate_streaming(self.session, max_candidates, keeps_client_states=self._has_states)
         self._reader = CohortReader(self.session)
         self._selection = CohortSelection(self.session, self._reader, int(max_candidates or 0))
 
@@ -285,7 +288,8 @@ class StreamingSimulation:
         if not log:  # a first block may have no rounds
             slots: Any = np.zeros((1, 0, self.session.spec.cohort))
             none, no = np.zeros((1, 0), np.int32), slots.astype(bool)
-            empty = CohortRecord(slots.astype(np.int32), no, no, slots.astype(np.float32))
+            model: Any = slots.astype(np.int32) if self.session.spec.has_portfolio else ()
+            empty = CohortRecord(slots.astype(np.int32), no, no, slots.astype(np.float32), model)
             still = ModelStep(*(none.astype(np.float32) for _ in ModelStep._fields))
             counts = RoundCounts(none, none, none)
             return Block(np.array(at), stack(*evaluations), empty, still, counts)

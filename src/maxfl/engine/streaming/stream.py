@@ -15,6 +15,7 @@ from maxfl.core.federation import Federation
 from maxfl.core.local_optimizers import LocalOptimizer
 from maxfl.core.model import Model
 from maxfl.core.participation import Participation
+from maxfl.core.portfolio import Portfolio
 from maxfl.core.requirements.requirement import Requirement
 from maxfl.core.schedules import Schedule
 from maxfl.core.server_optimizers import ServerOptimizer
@@ -55,6 +56,7 @@ def stream(
     local_optimizer: LocalOptimizer | None = None,
     local_schedule: Schedule | None = None,
     server_schedule: Schedule | None = None,
+    portfolio: Portfolio | None = None,
     aggregator: Aggregator | None = None,
     attack: Attack | None = None,
     finetune_steps: ArrayLike = 0,
@@ -79,6 +81,7 @@ def stream(
         requirement=requirement, participation=participation,
         server_optimizer=server_optimizer, local_optimizer=local_optimizer,
         local_schedule=local_schedule, server_schedule=server_schedule,
+        portfolio=portfolio,
         aggregator=aggregator, attack=attack, finetune_steps=finetune_steps, seed=seed,
         eval_clients=eval_clients, max_candidates=max_candidates, devices=devices,
         max_parallel=max_parallel,

@@ -6,7 +6,9 @@ from maxfl.engine.session import Session
 from maxfl.utils.errors import InputError, check_count
 
 
-def validate_streaming(session: Session, max_candidates: int | None) -> None:
+def validate_streaming(
+    session: Session, max_candidates: int | None, *, keeps_client_states: bool
+) -> None:
     """Refuse what can't be streamed; the message says what to change."""
     experiment = session.experiment
     if is_distributed():
@@ -27,6 +29,11 @@ def validate_streaming(session: Session, max_candidates: int | None) -> None:
         raise InputError(
             "keep_local: clients that evaluate a model on disk have no state of their own; let the "
             "state travel (keep_local=False), or take a federation in memory"
+        )
+    if session.spec.has_portfolio and keeps_client_states:
+        raise InputError(
+            f"{experiment.algorithm.name} keeps something on its clients, which begins with the "
+            f"model that they picked: several models (portfolio.models) need a federation in memory"
         )
     if experiment.requirement.rule is not None:
         raise InputError("a custom rule needs all clients at once: choose another kind")

@@ -177,6 +177,13 @@ def unused(config: RunConfig) -> list[str]:
             "clients judge by their training data",
         ),
         ("participation", "start_round", everyone, "everyone participates"),
+        ("portfolio", "patience", config.portfolio.models == 1, "there is one model"),
+        (
+            "portfolio",
+            "patience",
+            config.portfolio.models > 1 and config.algorithm.name in ("ifca", "hypcluster"),
+            f"{config.algorithm.name} leaves a model that nobody picks as it is",
+        ),
         (
             "participation",
             "max_candidates",

@@ -11,6 +11,7 @@ from pydantic import (
 )
 
 from maxfl.core.local_optimizers import ADAMW_DECAY
+from maxfl.core.portfolio import PATIENCE
 from maxfl.runs.configs.algorithm import AlgorithmConfig
 from maxfl.runs.configs.data import DataConfig
 from maxfl.runs.configs.model import MlpConfig, ModelConfig
@@ -151,6 +152,19 @@ class PersonalizationConfig(Section):
     )
 
 
+class PortfolioConfig(Section):
+    """Several global models."""
+
+    models: PositiveInt = Field(
+        1, description="global models K; each client picks the one that suits it"
+    )
+    patience: NonNegativeInt = Field(
+        PATIENCE,
+        description="for several models: rounds in which nobody picks one until it starts anew; 0 "
+        "for never",
+    )
+
+
 class RunConfig(Section):
     """A whole run."""
 
@@ -166,6 +180,7 @@ class RunConfig(Section):
     server: ServerConfig = ServerConfig()
     attack: AttackConfig = AttackConfig()
     personalization: PersonalizationConfig = PersonalizationConfig()
+    portfolio: PortfolioConfig = PortfolioConfig()
 
     def as_json(self) -> dict[str, Any]:
         """Return all settings as JSON can hold them; own code is no fault."""

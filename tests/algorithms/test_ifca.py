@@ -1,0 +1,42 @@
+"""IFCA: a round of three clients by hand, many rounds against the oracle, FedAvg with one model."""
+
+import jax
+import numpy as np
+
+import maxfl
+from support import small
+from support.oracle_portfolio import Method, Run, assert_untrained_stay
+from support.oracle_runs import TRAINING
+from support.three_models import A, after_a_round, first_components, trained_by_client
+
+
+def arguments(models):
+    """Return arguments of a run; a patience, which IFCA does not have, is ignored."""
+    portfolio = maxfl.portfolio(models, patience=1)
+    training = TRAINING._replace(rounds=6)
+    return {"algorithm": maxfl.ifca(), "training": training, "portfolio": portfolio, "seed": 0}
+
+
+def test_by_hand():
+    # Model 0 moves by −Δ₀, model 1 by the plain mean −(Δ₁ + Δ₂)/2, and model 2 stays.
+    history = after_a_round(maxfl.ifca())
+    assert trained_by_client(history) == [0, 1, 1]
+    expected = [A + 0.025, -A - 0.0225, 0.0]
+    np.testing.assert_allclose(first_components(history), expected, rtol=1e-6)
+
+
+def test_many_rounds_agree_with_the_oracle():
+    rounds = Run(small.train(**arguments(3)), Method(), 3, seed=0).follow()
+    assert {j for round_ in rounds for j in round_.trained} == {1, 2}
+
+
+def test_a_model_that_nobody_picks_stays_as_it_is():
+    assert_untrained_stay(small.simulation(**arguments(3)).start(), small.train(**arguments(3)))
+
+
+def test_with_one_model_it_is_fedavg():
+    one = small.train(**arguments(1))
+    plain = small.train(maxfl.fedavg(), TRAINING._replace(rounds=6), seed=0)
+    for a, b in zip(*(jax.tree.leaves(run.params) for run in (one, plain)), strict=True):
+        np.testing.assert_array_equal(a.ravel(), b.ravel())
+    np.testing.assert_array_equal(one.evaluation.test_loss, plain.evaluation.test_loss)
