@@ -6,7 +6,7 @@ pytest.importorskip("flwr", reason="Flower not installed")
 
 from maxfl.core import aggregators, schedules
 from maxfl.flower import MaxFL, Privacy
-from maxfl.flower.config import describe
+from maxfl.flower.server.description import describe
 from maxfl.utils.errors import InputError
 from support.flower_secure import SECURE
 

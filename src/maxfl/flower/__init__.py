@@ -17,6 +17,7 @@ from maxfl.flower.secagg_mod import secure_mod
 
 if TYPE_CHECKING:
     from maxfl.flower.privacy import Privacy
+    from maxfl.flower.server.offers import split_models
     from maxfl.flower.strategy import MaxFL
 else:
 
@@ -29,7 +30,14 @@ else:
             from maxfl.flower.privacy import Privacy
 
             return Privacy
+        if name == "split_models":
+            from maxfl.flower.server.offers import split_models
+
+            return split_models
         raise AttributeError(f"maxfl.flower has no {name}")
 
 
-__all__ = ["MaxFL", "Privacy", "RequirementStore", "appeal_mod", "correction", "secure_mod"]
+__all__ = [
+    "MaxFL", "Privacy", "RequirementStore", "appeal_mod", "correction", "secure_mod",
+    "split_models",
+]  # fmt: skip

@@ -15,16 +15,24 @@ from numpy.typing import NDArray
 from maxfl.core.aggregators import AggregationRule, krum_limit, mean
 from maxfl.flower.config import StrategyConfig
 from maxfl.flower.privacy import Privacy, add_noise, is_lost_in_noise
-from maxfl.flower.replies.arrays import Arrays, norm_of_update
+from maxfl.flower.replies.arrays import Arrays, norm_of_update, of_model
 from maxfl.flower.replies.pieces import in_threads
-from maxfl.flower.replies.sort import SortedReplies
+from maxfl.flower.replies.sort import AcceptedReply, SortedReplies
 from maxfl.flower.round_log import Event, Solver
 from maxfl.flower.secagg_server import SecAggResult
-from maxfl.flower.secure.bounds import bound_step, most_drawn, wrong_sums
+from maxfl.flower.secure.bounds import (
+    bound_step,
+    bound_steps,
+    most_drawn,
+    wrong_portfolio,
+    wrong_sums,
+)
 from maxfl.flower.secure.generator import Randomness
 from maxfl.flower.server.methods import fairness_of, sum_steepness
 from maxfl.flower.sums import (
     Counts,
+    ModelSums,
+    PortfolioSums,
     RoundSums,
     count_replies,
     estimate_counts,
@@ -57,12 +65,29 @@ class RoundTotal(NamedTuple):
         sums: None if there are no secure ones.
         problem: Why there are none.
         steepness: Σ q_k h_k of q-FFL; None of other methods.
+        portfolio: Where there are several models, updates and weights of each; ``sums`` then has
+            no update.
     """
 
     counts: Counts
     sums: RoundSums | None
     problem: str = ""
     steepness: float | None = None
+    portfolio: PortfolioSums | None = None
+
+    def of_model(self, number: int) -> "RoundTotal":
+        """Return the total of one model of a portfolio, as if it were the only one."""
+        if self.sums is None or self.portfolio is None:
+            return self
+        update, weight, _, steepness = self.portfolio.models[number]
+        sums = self.sums._replace(update=update, weight=weight)
+        return self._replace(sums=sums, steepness=steepness, portfolio=None)
+
+    @property
+    def clients_by_model(self) -> list[int]:
+        """How many clients trained each model; [] where there is one."""
+        models = [] if self.portfolio is None else self.portfolio.models
+        return [max(round(each.clients), 0) for each in models]
 
 
 def add_up(
@@ -87,6 +112,8 @@ def add_up(
         total = _check_secure_sums(privacy, sampled, total, secure)
     if total.sums is None:
         return total
+    if total.portfolio is not None:
+        return total._replace(portfolio=bound_steps(privacy, config.step_epsilon, total.portfolio))
     return total._replace(sums=bound_step(privacy, config.step_epsilon, total.sums))
 
 
@@ -118,7 +145,10 @@ def _check_secure_sums(
     if total.sums is None:
         return total
     clients = most_drawn(sampled.expected) if privacy.private else secure.clients
-    problem = wrong_sums(privacy, total.sums, clients, secure.levels)
+    if total.portfolio is None:
+        problem = wrong_sums(privacy, total.sums, clients, secure.levels)
+    else:
+        problem = wrong_portfolio(privacy, total.sums, total.portfolio, clients, secure.levels)
     if not problem:
         return total
     number = total.counts.sampled
@@ -131,26 +161,56 @@ def _add_up_plainly(
     config: StrategyConfig, model: Arrays, sampled: Sampled, replies: SortedReplies
 ) -> RoundTotal:
     """Count and add up the replies that the server sees."""
-    privacy = config.privacy
-    aggregator = config.aggregator if privacy is None else mean(clip_norm=privacy.clip)
     counts = count_replies(len(sampled.nodes), replies, len(sampled.answered))
-    sums = sum_updates(
-        replies.accepted, counts, model, aggregator,
-        by_examples=config.by_examples, exact=config.private,
-    )  # fmt: skip
     near = sum(reply.near for reply in replies.accepted)
     gaps = sum_gaps([reply.gap for reply in replies.accepted])
+    if config.has_portfolio:
+        portfolio = _add_up_models(config, model, counts, replies)
+        weight = sum(each.weight for each in portfolio.models)
+        said = counts.satisfied, counts.declined, counts.responded
+        sums = RoundSums({}, weight, *said, near, gaps)
+        return RoundTotal(counts, _as_asked(sampled.solver, sums), portfolio=portfolio)
+    sums = _sum_accepted(config, model, counts, replies.accepted)
     sums = _as_asked(sampled.solver, sums._replace(near=near, gaps=gaps))
-    return RoundTotal(counts, sums, steepness=_sum_steepness(config, model, replies))
+    steepness = _sum_steepness(config, model, replies.accepted)
+    return RoundTotal(counts, sums, steepness=steepness)
 
 
-def _sum_steepness(config: StrategyConfig, model: Arrays, replies: SortedReplies) -> float | None:
+def _sum_accepted(
+    config: StrategyConfig, model: Arrays, counts: Counts, accepted: list[AcceptedReply]
+) -> RoundSums:
+    """Add up replies by the aggregator that the operator chose, or as privacy needs it."""
+    privacy = config.privacy
+    aggregator = config.aggregator if privacy is None else mean(clip_norm=privacy.clip)
+    return sum_updates(
+        accepted, counts, model, aggregator, by_examples=config.by_examples, exact=config.private
+    )
+
+
+def _add_up_models(
+    config: StrategyConfig, models: Arrays, counts: Counts, replies: SortedReplies
+) -> PortfolioSums:
+    """Add up the replies of each model of a portfolio."""
+    each = []
+    for number in range(config.models):
+        accepted = [reply for reply in replies.accepted if reply.model == number]
+        model = of_model(models, number)
+        sums = _sum_accepted(config, model, counts, accepted)
+        steepness = _sum_steepness(config, model, accepted)
+        each.append(ModelSums(sums.update, sums.weight, len(accepted), steepness))
+    unmet = [reply.unmet_gap for reply in replies.accepted if reply.unmet_gap > 0]
+    return PortfolioSums(each, sum_gaps(unmet), len(unmet))
+
+
+def _sum_steepness(
+    config: StrategyConfig, model: Arrays, accepted: list[AcceptedReply]
+) -> float | None:
     """Return Σ q_k h_k of q-FFL, over what gradients train; None for other methods."""
     q = fairness_of(config.stepping)
     if q is None:
         return None
     trained = {name: w for name, w in model.items() if not config.is_state(name)}
-    weighing = [reply for reply in replies.accepted if reply.weight > 0]
+    weighing = [reply for reply in accepted if reply.weight > 0]
     norms = in_threads(lambda r: norm_of_update(trained, r.arrays, exact=True), weighing)
     return sum_steepness(q, config.local_rate, [reply.weight for reply in weighing], norms)
 
@@ -161,7 +221,8 @@ def _take_secure_sums(sampled: Sampled, secure: SecAggResult) -> RoundTotal:
     if sums is None:
         counts = Counts(number, failed=number)
         return RoundTotal(counts, None, "too few clients stayed for secure sums")
-    return RoundTotal(estimate_counts(number, sums), _as_asked(sampled.solver, sums))
+    asked = _as_asked(sampled.solver, sums)
+    return RoundTotal(estimate_counts(number, sums), asked, portfolio=secure.portfolio)
 
 
 def _as_asked(solver: Solver, sums: RoundSums) -> RoundSums:

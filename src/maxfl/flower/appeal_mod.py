@@ -22,6 +22,7 @@ from maxfl.flower import keys
 from maxfl.flower.client.control_variate import Named, train_corrected, without_control
 from maxfl.flower.client.handlers import HandlerJudge, Handlers, check_judge, is_initial
 from maxfl.flower.client.measuring import ClientCriterion, Loss, Measurement
+from maxfl.flower.client.portfolio import config_of, first_of, pick
 from maxfl.flower.client.requirement_store import RequirementStore
 from maxfl.utils.errors import InputError, shorten
 
@@ -74,11 +75,11 @@ class AppealMod:
                 "the server asks for secure aggregation, for which this client has no mod: "
                 "ClientApp(mods=[secure_mod, appeal_mod(...)])"
             )
-        if _config(message).get(keys.PREPARE, False):
+        if config_of(message).get(keys.PREPARE, False):
             return self._prepare(message, context)
         if kind == MessageType.TRAIN:
             if control:
-                run: Any = _config(message)[keys.CONTROL_RUN]
+                run: Any = config_of(message)[keys.CONTROL_RUN]
                 app = partial(_corrected, control, run, app)
             return _train(self.judging, message, context, app)
         return _evaluate(self.judging, self.test, message, context, app)
@@ -141,21 +142,22 @@ def _train(
     criterion: ClientCriterion, message: Message, context: Context, app: ClientAppCallable
 ) -> Message:
     """Let the app train and add the weight to its reply, or decline for it."""
-    config = _config(message)
-    measured = criterion.measure(message, context)
+    config, picked = config_of(message), pick(criterion, message, context)
+    measured = picked.measured or criterion.measure(message, context)
     if config.get(keys.MAY_DECLINE, False) and not measured.satisfied:
         reason = "by its judging data, the model does not meet its requirement"
         return Message(Error(keys.DECLINED, reason), reply_to=message)
     losses: dict[str, float] = {}
     if config.get(keys.COLLECT_LOSSES, False):
         losses = _losses(criterion, measured) | _client_id(context)
-    reply = app(message, context)
+    answers = picked.training_answers()
+    reply = app(picked.message, context)
     if reply.has_error():
         return reply
     weight = _weight(measured, config)
     solver = _solver_metrics(measured, config.get(keys.SCALE), config.get(keys.QUANTILE))
     metrics = {keys.SATISFIED: int(measured.satisfied), keys.WEIGHT: weight}
-    _add_metrics(reply, metrics | solver | losses)
+    _add_metrics(reply, metrics | solver | losses | answers)
     return reply
 
 
@@ -201,17 +203,21 @@ def _evaluate(
 ) -> Message:
     """Let the app evaluate, and add to its reply whether the client is satisfied."""
     criterion = judging if test is None else test
-    measured = criterion.measure(message, context)
+    criterion.required(first_of(message), context)  # whichever model is picked
+    picked = pick(judging, message, context)
+    message, judged = picked.message, picked.measured
+    measured = judged if judged and criterion is judging else criterion.measure(message, context)
     losses: dict[str, float] = {}
-    if _config(message).get(keys.COLLECT_LOSSES, False):
+    if config_of(message).get(keys.COLLECT_LOSSES, False):
         if criterion is test:
-            losses = _losses(judging, judging.measure(message, context))
+            losses = _losses(judging, judged or judging.measure(message, context))
         losses |= _losses(criterion, measured) | _client_id(context)
     reply = app(message, context)
     if reply.has_error():
         return reply
     satisfied, on_test = int(measured.satisfied), int(criterion is test)
-    _add_metrics(reply, {keys.SATISFIED: satisfied, keys.ON_TEST: on_test, **losses})
+    answers = {keys.SATISFIED: satisfied, keys.ON_TEST: on_test}
+    _add_metrics(reply, answers | losses | picked.answers())
     return reply
 
 
@@ -251,10 +257,6 @@ def _check_store(keep: Any) -> None:
         raise InputError(
             f"appeal_mod(..., keep={shorten(keep)}): expected RequirementStore(data_of)"
         )
-
-
-def _config(message: Message) -> ConfigRecord:
-    return next(iter(message.content.config_records.values()), ConfigRecord())
 
 
 def _losses(criterion: ClientCriterion, measured: Measurement) -> dict[str, float]:

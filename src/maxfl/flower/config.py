@@ -1,7 +1,7 @@
 """What an operator chose for a federation: checked, and as plain data."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
@@ -11,11 +11,13 @@ from maxfl.algorithms import fedavg
 from maxfl.core.aggregators import AggregationRule, Aggregator
 from maxfl.core.algorithm import Algorithm
 from maxfl.core.metrics import ACCURACY, MetricInfo
-from maxfl.core.schedules import Schedule, ScheduleKind, exponential
+from maxfl.core.portfolio import Portfolio, PortfolioHParams
+from maxfl.core.schedules import Schedule, exponential
 from maxfl.core.server_optimizers import OptimizerKind, ServerOptimizer
 from maxfl.flower.privacy import Privacy, validate_privacy
 from maxfl.flower.replies.sort import ReplyLimits
 from maxfl.flower.server.methods import BY_WEIGHT, epsilon_of, fairness_of, weighs_by_samples
+from maxfl.flower.server.offers import ALL, PICKED, Offers, check_offers
 from maxfl.utils.errors import InputError, check_number, shorten
 
 RENAMED = {
@@ -63,6 +65,24 @@ class StrategyConfig(NamedTuple):
     trained_arrays: tuple[str, ...] | None = None
     server_optimizer: ServerOptimizer = ServerOptimizer()
     local_lr: float | None = None
+    portfolio: Portfolio = Portfolio()
+    offers: Offers = Offers()
+
+    @property
+    def models(self) -> int:
+        """K, the number of global models."""
+        return self.portfolio.most_models
+
+    @property
+    def has_portfolio(self) -> bool:
+        """Whether there are several global models: arrays have a leading axis [models]."""
+        return self.models > 1
+
+    @property
+    def portfolio_hparams(self) -> PortfolioHParams:
+        """Hyper-parameters of the portfolio, by the rules of the method."""
+        hparams = self.portfolio.hparams
+        return hparams._replace(patience=0) if self.algorithm.never_starts_anew else hparams
 
     def is_state(self, name: str) -> bool:
         """Return whether an array is state, which no gradient trains and the server averages."""
@@ -126,15 +146,25 @@ class StrategyConfig(NamedTuple):
             return min(LEAST_PARTICIPANTS, sampled)
         return self.min_participants
 
-    def reply_limits(self, examples_key: str, *, needs_gap: bool) -> ReplyLimits:
-        """Return what replies must keep to, in a round that asks for gaps or does not."""
+    def reply_limits(
+        self,
+        examples_key: str,
+        *,
+        needs_gap: bool,
+        offered: Mapping[int, Collection[int]] | None = None,
+    ) -> ReplyLimits:
+        """Return what replies must keep to, in a round that asks for gaps or does not.
+
+        ``offered`` are the models of a portfolio that each node may train.
+        """
         # What is clipped need not be rejected; and who is, noise could not hide.
         private = self.privacy is not None
         return ReplyLimits(
             math.inf if private else self.max_update_norm, examples_key,
             needs_examples=self.by_examples, quantile=self.quantile,
             clips=private or self.aggregator.clips, needs_gap=needs_gap,
-            fairness=fairness_of(self.stepping),
+            fairness=fairness_of(self.stepping), offered=offered,
+            needs_unmet_gap=self.has_portfolio and bool(self.portfolio_hparams.patience > 0),
         )  # fmt: skip
 
     @property
@@ -200,6 +230,51 @@ def validate(config: StrategyConfig, fraction_evaluate: float) -> None:
         validate_privacy(config.privacy)
         _refuse_with_privacy(config, fraction_evaluate)
     _refuse_with_algorithm(config)
+    _check_portfolio(config)
+
+
+def _check_portfolio(config: StrategyConfig) -> None:
+    """Refuse several models where they have no meaning, and what is for them where there is one."""
+    if not isinstance(config.portfolio, Portfolio):
+        raise InputError(
+            f"portfolio = {shorten(config.portfolio)}: expected maxfl.portfolio(models=3), say"
+        )
+    if any(np.ndim(number) for number in config.portfolio.hparams):
+        raise InputError(
+            f"portfolio = {shorten(config.portfolio)} has arrays, which are of a sweep: on Flower "
+            f"there is one configuration"
+        )
+    check_offers(config.offers)
+    picked_alone = config.offers.message == PICKED
+    if not config.has_portfolio:
+        if picked_alone:
+            raise InputError(
+                f'portfolio_message = "{PICKED}" is for several models: give '
+                f"portfolio=maxfl.portfolio(models=3), say, or leave it out"
+            )
+        return
+    if config.corrects_drift:
+        raise InputError(
+            "scaffold keeps something at the server that is made of the updates of one model, and "
+            "a portfolio has several: leave portfolio= out, or take a method such as maxfl-auto, "
+            "fedavg or ifca"
+        )
+    if config.observe_only:
+        raise InputError(
+            "observe_only=True trains one model as FedAvg does: leave portfolio= out, or take "
+            'algorithm="ifca", which is FedAvg with several models'
+        )
+    if config.private:
+        raise InputError(
+            "noise hides what a client adds to the sums of one model: with several (portfolio=), "
+            "the gaps by which one starts anew can be of any size. Take privacy=Privacy(clip=..., "
+            "secure=True) without noise_multiplier, or leave portfolio= out"
+        )
+    if config.privacy is not None and picked_alone:
+        raise InputError(
+            f'portfolio_message = "{PICKED}" needs to know which model a client picked, and secure '
+            f'sums hide it: take "{ALL}", or leave privacy= out'
+        )
 
 
 def _refuse_with_algorithm(config: StrategyConfig) -> None:
@@ -257,7 +332,8 @@ def _refuse_with_privacy(config: StrategyConfig, fraction_evaluate: float) -> No
         "observe_only=True": config.observe_only,
         "aggregator=": not config.is_plain_mean,
         f"algorithm = {config.algorithm.name}": config.algorithm.name in ("qffl", "scaffold"),
-        "fedavg(by_size=1)": config.by_examples and not config.observe_only,
+        f"{config.algorithm.name}, which weighs by samples": config.by_examples
+        and not config.observe_only,
         "fraction_evaluate above 0 (set fraction_evaluate=0)": fraction_evaluate > 0,
     }
     if chosen := [name for name, is_chosen in revealing.items() if is_chosen]:
@@ -271,70 +347,3 @@ def _refuse_with_privacy(config: StrategyConfig, fraction_evaluate: float) -> No
             "first round, which can be of any size, so that no noise hides what a client adds to "
             "it: say scale=0.5, or whatever gap you expect; from there on clients are counted"
         )
-
-
-def describe(
-    config: StrategyConfig, rounds: int, fraction_train: float, examples_key: str
-) -> dict[str, Any]:
-    """Return the settings under the names that a simulation has for them."""
-    algorithm, aggregator = config.stepping, config.aggregator
-    local_lr = config.local_lr
-    hparams = {} if config.observe_only else _floats(algorithm.hparams)
-    return {
-        "algorithm": {"name": algorithm.name, **hparams},
-        "training": {
-            "rounds": rounds,
-            "server_lr": config.server_lr,
-            **({} if local_lr is None else {"local_lr": float(local_lr)}),
-        },
-        **_describe_schedule(config.chosen_schedule, rounds),
-        "requirement": {"kind": "clients"},
-        "participation": {
-            "rule": "decline" if config.may_decline else "everyone",
-            "start_round": config.decline_after,
-            "min_participants": config.min_participants,
-        },
-        "replies": {
-            "min_replies": config.min_replies,
-            "examples": examples_key,
-            "max_update_norm": config.max_update_norm,
-        },
-        "server": {
-            "aggregator": aggregator.rule.value,
-            "clips": aggregator.clips,
-            **_floats(aggregator.hparams),
-            **({"state_arrays": list(config.state_arrays)} if config.state_arrays else {}),
-            **({"trained_arrays": list(config.trained_arrays)} if config.trained_arrays else {}),
-            **_describe_optimizer(config.server_optimizer),
-        },
-        "privacy": None if config.privacy is None else config.privacy._asdict(),
-        "flower": {
-            "fraction_train": fraction_train,
-            "collect_losses": config.collect_losses,
-            # Accuracy goes without saying, so that older folders stay the same experiments.
-            **({} if config.metric == ACCURACY else {"metric": config.metric._asdict()}),
-        },
-    }
-
-
-def _describe_schedule(schedule: Schedule, rounds: int) -> dict[str, Any]:
-    """Return how η_g goes over the rounds; nothing where it stays, as in older folders."""
-    if schedule.kind is ScheduleKind.CONSTANT and not schedule.warms_up:
-        return {}
-    end, warmup, over = schedule.hparams
-    numbers = {"end": end, "warmup": warmup, "rounds": rounds if over is None else over}
-    described = {f"server_{name}": float(number) for name, number in numbers.items()}
-    return {"schedule": {"server": str(schedule.kind), **described}}
-
-
-def _describe_optimizer(optimizer: ServerOptimizer) -> dict[str, Any]:
-    """Return the server's optimizer; nothing of plain steps, as in older folders."""
-    if optimizer.kind is OptimizerKind.SGD:
-        return {}
-    return {"optimizer": optimizer.kind.value, **_floats(optimizer.hparams)}
-
-
-def _floats(hparams: Any) -> dict[str, float]:
-    if hparams == ():  # a method without hyper-parameters
-        return {}
-    return {name: float(value) for name, value in hparams._asdict().items()}

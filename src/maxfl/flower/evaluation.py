@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from reprlib import repr as shown
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ from flwr.app import Message, MetricRecord, RecordDict
 from maxfl.core.metrics import ACCURACY
 from maxfl.flower import keys
 from maxfl.flower.replies.metrics import wrong_metrics
-from maxfl.flower.replies.sort import MAX_EXAMPLES
+from maxfl.flower.replies.sort import MAX_EXAMPLES, wrong_model
 from maxfl.flower.round_log import ClientEvaluation, Event, RoundEvaluation
 
 MAX_CLIENTS = 2**31
@@ -40,9 +40,15 @@ class EvaluationReplies(NamedTuple):
 
 
 def read_evaluations(
-    replies: Iterable[Message], sampled: Sequence[int], names: MetricNames
+    replies: Iterable[Message],
+    sampled: Sequence[int],
+    names: MetricNames,
+    offered: Mapping[int, Collection[int]] | None = None,
 ) -> EvaluationReplies:
-    """Sort the replies of the nodes that were to evaluate."""
+    """Sort the replies of the nodes that were to evaluate.
+
+    ``offered`` are the models of a portfolio that each was sent.
+    """
     good: list[tuple[ClientEvaluation, Message]] = []
     events: list[Event] = []
     silent = set(sampled)
@@ -56,7 +62,7 @@ def read_evaluations(
         if reply.has_error():
             events.append(Event.of(node, "failed", f"evaluation: {reply.error.reason}"))
             continue
-        evaluation = _read_evaluation(reply, names)
+        evaluation = _read_evaluation(reply, names, None if offered is None else offered[node])
         if isinstance(evaluation, str):
             events.append(Event.of(node, "rejected", f"evaluation: {evaluation}"))
         else:
@@ -102,7 +108,9 @@ def _metric_signature(reply: Message) -> frozenset[tuple[str, str, int]]:
     )
 
 
-def _read_evaluation(reply: Message, names: MetricNames) -> ClientEvaluation | str:
+def _read_evaluation(
+    reply: Message, names: MetricNames, offered: Collection[int] | None
+) -> ClientEvaluation | str:
     """Return what a reply to an evaluation says, or why it does not count."""
     records = list(reply.content.metric_records.values())
     if len(records) != 1:
@@ -110,6 +118,9 @@ def _read_evaluation(reply: Message, names: MetricNames) -> ClientEvaluation | s
     metrics = records[0]
     if problem := wrong_metrics(metrics) or _wrong_evaluation(metrics, names):
         return problem
+    if offered is not None and (problem := wrong_model(metrics, offered)):
+        return problem
+    model: Any = metrics[keys.MODEL] if offered is not None else 0
     client_id = _number(metrics, keys.PARTITION)
     return ClientEvaluation(
         node=reply.metadata.src_node_id,
@@ -122,6 +133,7 @@ def _read_evaluation(reply: Message, names: MetricNames) -> ClientEvaluation | s
         requirement=_number(metrics, keys.REQUIREMENT),
         test_loss=_number(metrics, keys.TEST_LOSS),
         test_requirement=_number(metrics, keys.TEST_REQUIREMENT),
+        model=model,
     )
 
 

@@ -33,6 +33,7 @@ from maxfl.flower import keys
 from maxfl.flower.appeal_mod import appeal_mod
 from maxfl.flower.client.control_variate import correction
 from maxfl.flower.client.measuring import Loss
+from maxfl.flower.client.portfolio import config_of
 from maxfl.flower.client.requirement_store import RequirementStore
 from maxfl.flower.client.solo_description import describe_solo
 from maxfl.utils.errors import InputError
@@ -205,6 +206,11 @@ def initial_arrays(model: Model, seed: int) -> ArrayRecord:
     return _record(model.init(key(seed, Purpose.INIT)))
 
 
+def initial_models(model: Model, seed: int, models: int) -> list[ArrayRecord]:
+    """Return the models that a simulation with a portfolio of so many starts from."""
+    return [_record(model.init(key(seed, Purpose.INIT, client=j))) for j in range(models)]
+
+
 def client_app(local: Local, requirement: Requirement | None = None) -> ClientApp:
     """Return a ClientApp whose node is the client that its config names.
 
@@ -233,13 +239,21 @@ def client_app(local: Local, requirement: Requirement | None = None) -> ClientAp
         return _params(arrays, like)
 
     def params_of(message: Message, context: Context) -> Params:
+        if local.model.keep_local and keys.MODELS in config_of(message):
+            raise InputError(
+                "keep_local: a client that keeps the model's state would need one for each model "
+                "of the server's portfolio; let the state travel (keep_local=False)"
+            )
         return _recall(local.model, context, sent(message))
+
+    def scored(message: Message, context: Context, *, on_test: bool) -> Score:
+        return local.score(params_of(message, context), client_of(context), on_test=on_test)
 
     def measure(*, on_test: bool) -> tuple[Loss, Loss]:
         """Return the cost of a model that comes in, and what it must lie below."""
 
         def cost(message: Message, context: Context) -> float:
-            score = local.score(params_of(message, context), client_of(context), on_test=on_test)
+            score = scored(message, context, on_test=on_test)
             return float(criterion.cost(criterion.value(score.loss, score.metrics)))
 
         def bound(_: Message, context: Context) -> float:
@@ -252,9 +266,12 @@ def client_app(local: Local, requirement: Requirement | None = None) -> ClientAp
         local.federation, local.model, local.training, local.seed, local.local_optimizer,
         requirement,
     ))  # fmt: skip
-    app = ClientApp(
-        mods=[appeal_mod(*measure(on_test=False), test=measure(on_test=True), keep=keep)]
-    )
+    mod = appeal_mod(*measure(on_test=False), test=measure(on_test=True), keep=keep)
+    if criterion.metric is not None:  # of models with the same metric, the one of least loss
+        mod.judging = mod.judging._replace(
+            tie_loss=lambda message, context: float(scored(message, context, on_test=False).loss)
+        )
+    app = ClientApp(mods=[mod])
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
@@ -280,7 +297,7 @@ def client_app(local: Local, requirement: Requirement | None = None) -> ClientAp
     @app.evaluate()
     def evaluate(message: Message, context: Context) -> Message:
         client = client_of(context)
-        score = local.score(params_of(message, context), client, on_test=True)
+        score = scored(message, context, on_test=True)
         metrics = MetricRecord({
             "num-examples": int(local.federation.test_sizes[client]),
             "test-loss": float(score.loss),

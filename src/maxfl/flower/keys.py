@@ -43,6 +43,17 @@ CORRECTION = "maxfl-correction"
 """Record of a message as the app gets it under SCAFFOLD: c − c_k, to be added to every gradient."""
 DISTANCE = "maxfl-distance"
 """Metric of an app's reply under SCAFFOLD: τ·η_l, the sum of the learning rates of its steps."""
+MODELS = "maxfl-models"
+"""Config of a message with a portfolio: K. The arrays have a leading axis [models]."""
+MODEL = "maxfl-model"
+"""Metric of a reply: the model of a portfolio that it is about. Config of a message with that model
+alone, whose arrays have no leading axis."""
+VACANT, POPULAR = "maxfl-vacant-model", "maxfl-popular-model"
+"""Config of a message, where a model of a portfolio starts anew: its number, and that of the model
+which it begins as a copy of."""
+UNMET_GAP = "maxfl-unmet-gap"
+"""Config of a message, where models may start anew: the mean gap of those that were not satisfied
+in the last round. Metric of a reply to it: the client's gap, 0 if it is satisfied."""
 CLIP, ARRAY_NAMES = "maxfl-clip", "maxfl-names"
 """Config of a message under secure aggregation: C, and what the arrays are called, as JSON."""
 HIDES_FAILURES = "maxfl-hides-failures"
@@ -56,6 +67,6 @@ DECLINED = 1000
 """Error code of a client that stays away; Flower's codes are small."""
 METRICS = (
     WEIGHT, SATISFIED, NEAR, GAP, ON_TEST, LOSS, REQUIREMENT, TEST_LOSS, TEST_REQUIREMENT,
-    PARTITION, DISTANCE,
+    PARTITION, DISTANCE, MODEL, UNMET_GAP,
 )  # fmt: skip
 """All metrics of a reply that are not of the client's app."""

@@ -69,6 +69,8 @@ def metric_series(rounds: Sequence[Round], metric: MetricInfo) -> dict[str, Metr
     series["willing"] = MetricSeries(before, willing)
     for name in counts[0]._fields if counts else ():
         series[name] = MetricSeries(numbers, [float(getattr(count, name)) for count in counts])
+    for j in range(max((len(entry.models) for entry in rounds), default=0)):
+        series[f"model_{j}_clients"] = MetricSeries(numbers, [float(e.models[j]) for e in rounds])
     if any(entry.solver.follows_gaps for entry in rounds):
         for name in Solver._fields:
             series[name] = MetricSeries(numbers, [getattr(entry.solver, name) for entry in rounds])
@@ -159,6 +161,12 @@ def _notes(rounds: Sequence[Round]) -> list[str]:
         notes[0] += "evaluated the model of the last round"
     elif not _is_on_test(rounds):
         notes[0] += ", by their judging data: not all have test data beside them"
+    if rounds and (models := len(rounds[-1].models)):
+        notes.append(
+            f"there are {models} models, of which each client uses the one that suits it best: "
+            f"what is said of the model is of that one, and arrays in its file have a leading axis "
+            f"for the models"
+        )
     if any(entry.client_evaluations for entry in rounds):
         notes.append("a client that did not answer counts with what it said last")
     return notes
@@ -191,6 +199,7 @@ def build_history(
             test_metrics=(scores.metric[None],),
             willing=(satisfied | (not may_decline))[None],  # type: ignore[arg-type]
             weight=weight[None],  # type: ignore[arg-type]
+            picked=scores.model[None] if evaluated[0].models else (),
         ),
         cohorts=_cohorts(rounds, clients.slots),
         solo=Solo(unknown, unknown, (unknown,)),
@@ -203,18 +212,23 @@ def build_history(
 
 
 class _Scores(NamedTuple):
-    """What clients said after each evaluated round, float32[E, K] each; NaN before the first."""
+    """What clients said after each evaluated round, float32[E, K] each; NaN before the first.
+
+    ``model`` is the one of a portfolio that they picked, int32[E, K].
+    """
 
     loss: Any
     requirement: Any
     test_loss: Any
     test_requirement: Any
     metric: Any
+    model: Any
 
 
 def _scores(evaluated: Sequence[Round], clients: Clients) -> _Scores:
     shape = (len(evaluated), len(clients.names))
-    scores = _Scores(*(np.full(shape, np.nan, np.float32) for _ in _Scores._fields))
+    numbers = [np.full(shape, np.nan, np.float32) for _ in _Scores._fields[:-1]]
+    scores = _Scores._make([*numbers, np.zeros(shape, np.int32)])
     for e, entry in enumerate(evaluated):
         for client in entry.client_evaluations:
             k = clients.slots[client.node]
@@ -222,6 +236,7 @@ def _scores(evaluated: Sequence[Round], clients: Clients) -> _Scores:
             scores.loss[e:, k] = client.loss
             scores.requirement[e:, k] = client.requirement
             scores.metric[e:, k] = client.metric
+            scores.model[e:, k] = client.model
             scores.test_loss[e:, k] = client.test_loss if client.on_test else client.loss
             scores.test_requirement[e:, k] = (
                 client.test_requirement if client.on_test else client.requirement
@@ -276,10 +291,14 @@ def _cohorts(rounds: Sequence[Round], slots: dict[int, int]) -> CohortRecord:
     shape = (1, len(rounds), max(map(len, known), default=0))
     client_id, weight = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
     sampled, participated = np.zeros(shape, bool), np.zeros(shape, bool)
+    model = np.zeros(shape, np.int32)
     for r, (entry, nodes) in enumerate(zip(rounds, known, strict=True)):
         weights = {participant.node: participant.weight for participant in entry.participants}
+        models = {participant.node: participant.model for participant in entry.participants}
         for slot, node in enumerate(nodes):
             at = 0, r, slot
             client_id[at], sampled[at] = slots[node], True
             participated[at], weight[at] = node in weights, weights.get(node, 0.0)
-    return CohortRecord(client_id, sampled, participated, weight)  # type: ignore[arg-type]
+            model[at] = models.get(node, 0)
+    trained: Any = model if any(entry.models for entry in rounds) else ()
+    return CohortRecord(client_id, sampled, participated, weight, trained)  # type: ignore[arg-type]

@@ -1,6 +1,7 @@
 """What happened in a federation, round by round: plain data that a checkpoint can hold."""
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from maxfl.core.metrics import ACCURACY, MetricInfo
@@ -40,12 +41,14 @@ class Participant(NamedTuple):
         weight: q_k.
         examples: Samples that it trained on; 0 where that is not kept.
         satisfied: Whether the model that came in met its requirement; None in older folders.
+        model: The model of a portfolio that it trained.
     """
 
     node: int
     weight: float
     examples: float
     satisfied: bool | None = None
+    model: int = 0
 
 
 class ClientEvaluation(NamedTuple):
@@ -62,6 +65,7 @@ class ClientEvaluation(NamedTuple):
         requirement: ρ_k.
         test_loss: f_k(w), on its test data.
         test_requirement: What ``test_loss`` must stay below.
+        model: The model of a portfolio that it picked; all else is of that one.
     """
 
     node: int
@@ -74,6 +78,7 @@ class ClientEvaluation(NamedTuple):
     requirement: float
     test_loss: float
     test_requirement: float
+    model: int = 0
 
 
 class RoundEvaluation(NamedTuple):
@@ -140,6 +145,7 @@ class Round(NamedTuple):
         client_evaluations: What each client says of the model after the round, where losses are
             collected.
         no_step: Why the model stayed as it was; "" if it did not.
+        models: How many clients trained each model of a portfolio; [] where there is one model.
     """
 
     number: int
@@ -151,6 +157,7 @@ class Round(NamedTuple):
     participants: list[Participant]
     client_evaluations: list[ClientEvaluation]
     no_step: str = ""
+    models: Sequence[int] = ()
 
 
 def format_round(entry: Round, metric: MetricInfo = ACCURACY) -> list[str]:
@@ -169,6 +176,8 @@ def format_round(entry: Round, metric: MetricInfo = ACCURACY) -> list[str]:
     answers = [f"{counts.participated} of {counts.sampled} participated"]
     answers += [f"{n} {kind}" for kind, n in counts._asdict().items()
                 if n and kind in ("declined", "failed", "rejected")]  # fmt: skip
+    if entry.models:
+        answers.append(f"models trained by {' + '.join(map(str, entry.models))}")
     events = [f"  node {event.node} {event.kind}: {event.reason}" for event in entry.events]
     if entry.no_step:
         events.append(f"  the model stayed as it was: {entry.no_step}")

@@ -58,6 +58,7 @@ from maxfl.flower.results import (
     summary_entry,
 )
 from maxfl.flower.round_log import Round, format_round, from_plain, to_plain
+from maxfl.flower.server.portfolio import KnownPortfolio
 from maxfl.flower.solver import SolverState
 from maxfl.runs.folder import RunFolder
 from maxfl.runs.progress import trail_names
@@ -71,12 +72,17 @@ EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
 
 
 class TrainingState(NamedTuple):
-    """A model, the rounds that led to it, and what solver and optimizer keep beside it."""
+    """A model, the rounds that led to it, and what solver and optimizer keep beside it.
+
+    Of several models, arrays have a leading axis [models], and ``portfolio`` is what is known of
+    them.
+    """
 
     model: Arrays
     rounds: list[Round]
     solver: SolverState
     moments: Arrays
+    portfolio: KnownPortfolio | None = None
 
 
 class RunInfo(NamedTuple):
@@ -181,7 +187,9 @@ class FederationFolder:
             self._note_metrics(entry)
         self._note_stall(rounds)
         self.progress.report("resumed", checkpoint.rounds, self._info.rounds)
-        return TrainingState(checkpoint.model, rounds, checkpoint.solver, checkpoint.moments)
+        return TrainingState(
+            checkpoint.model, rounds, checkpoint.solver, checkpoint.moments, checkpoint.portfolio
+        )
 
     def begin_round(self) -> None:
         """Note that a round begins: privacy is spent by it, whatever becomes of it."""
@@ -216,7 +224,7 @@ class FederationFolder:
         if info.audit:
             table = weights_table(rounds, by_examples=info.by_examples)
             contents[WEIGHTS] = to_parquet(table)
-        contents[MODEL] = self._to_tensors(state._replace(moments={}))
+        contents[MODEL] = self._to_tensors(_to_give_away(state))
         (self._path / SERVER_STATE).unlink(missing_ok=True)  # of rounds that were taken back
         if state.moments:
             contents[SERVER_STATE] = dump_tensors(state.moments)
@@ -253,8 +261,16 @@ class FederationFolder:
         return round(self._seconds_before + time.monotonic() - self._began, 3)
 
     def _to_tensors(self, state: TrainingState) -> bytes:
-        model, rounds, solver, moments = state
-        return model_bytes(SavedModel(model, len(rounds), self._seconds, solver, moments))
+        model, rounds, solver, moments, portfolio = state
+        return model_bytes(
+            SavedModel(model, len(rounds), self._seconds, solver, moments, portfolio)
+        )
+
+
+def _to_give_away(state: TrainingState) -> TrainingState:
+    """Return what the final model's file has: no moments, and nothing of single nodes."""
+    known = state.portfolio
+    return state._replace(moments={}, portfolio=known and known._replace(picked={}))
 
 
 def _client_tables(history: History, clients: Clients) -> dict[str, bytes]:

@@ -6,7 +6,8 @@ metrics, and so q_k, in the clear; here a client's term is the vector (q_k Δ_k,
 "here" and "near its requirement", and g_k is the client's gap, up to G, where s_t is not known yet.
 A client that stays away sends zeros and d_k = 1: the server learns how many did, not who. Where
 there is noise, one whose app fails sends zeros: whether enough clients stay to the protocol's end,
-which no noise hides, is then a matter of machines and networks, not of anybody's data.
+which no noise hides, is then a matter of machines and networks, not of anybody's data. Of several
+models, the vector has a slot for each (``secure.slots``), with zeros in all but one.
 """
 
 import json
@@ -35,6 +36,7 @@ from numpy.typing import NDArray
 
 from maxfl.flower import keys
 from maxfl.flower.replies.sort import MAX_GAP, MAX_WEIGHT
+from maxfl.flower.secure.slots import pack
 from maxfl.utils.errors import InputError
 
 NamedArrays = dict[str, NDArray[Any]]
@@ -71,27 +73,54 @@ def _reply_with_term(message: Message, context: Context, app: ClientAppCallable)
         "arrays": ArrayRecord({name: Array(array) for name, array in model.items()}),
         "config": ConfigRecord(config),  # type: ignore[arg-type]
     })  # fmt: skip
+    models = int(request.config.get(keys.MODELS, 1))
     try:
-        term = _term(model, app(message, context), float(request.config[keys.CLIP]))
+        term = _term(model, models, app(message, context), float(request.config[keys.CLIP]))
     except Exception as error:  # whatever a client's app may raise
         if not request.config.get(keys.HIDES_FAILURES):
             raise
         log(WARNING, "this client adds zeros, so that its failure stays hidden: %s", error)
-        term = [np.zeros(array.shape) for array in model.values()] + [0 * _scalars(0.0)]
+        term = _zeros(model, models, 0 * _scalars(0.0))
     result = FitRes(Status(Code.OK, ""), ndarrays_to_parameters(term), num_examples=1, metrics={})
     return Message(fitres_to_recorddict(result, keep_input=False), reply_to=message)
 
 
-def _term(model: NamedArrays, reply: Message, clip: float) -> list[NDArray[np.float64]]:
+def _term(
+    model: NamedArrays, models: int, reply: Message, clip: float
+) -> list[NDArray[np.float64]]:
     """Return what a client adds to the sums, by the reply of its app."""
     if not reply.has_error():
         (arrays,) = reply.content.array_records.values()
         (metrics,) = reply.content.metric_records.values()
         trained = {name: arrays[name].numpy() for name in model}
+        if models > 1:
+            return _slotted_term(model, models, trained, metrics, clip)
         return _participant_term(model, trained, metrics, clip)
     if reply.error.code == keys.DECLINED:
-        return [np.zeros(array.shape) for array in model.values()] + [_scalars(0.0, declined=1)]
+        return _zeros(model, models, _scalars(0.0, declined=1))
     raise InputError(f"the client's app failed: {reply.error.reason}")
+
+
+def _zeros(
+    model: NamedArrays, models: int, scalars: NDArray[np.float64]
+) -> list[NDArray[np.float64]]:
+    """Return the term of a client without an update."""
+    beside = scalars if models == 1 else pack(scalars, models)
+    return [*(np.zeros(array.shape) for array in model.values()), beside]
+
+
+def _slotted_term(
+    before: NamedArrays, models: int, after: NamedArrays, metrics: MetricRecord, clip: float
+) -> list[NDArray[np.float64]]:
+    """Return the term of a participant with a slot for each model, zeros in all but its own."""
+    number: Any = metrics[keys.MODEL]
+    unmet_gap: Any = metrics.get(keys.UNMET_GAP, 0.0)
+    alone = {name: array[number, ...] for name, array in before.items()}
+    *updates, scalars = _participant_term(alone, after, metrics, clip)
+    term = [np.zeros(array.shape) for array in before.values()]
+    for slots, update in zip(term, updates, strict=True):
+        slots[number] = update
+    return [*term, pack(scalars, models, number, unmet_gap)]
 
 
 def _participant_term(

@@ -27,10 +27,11 @@ from flwr.serverapp import Grid
 
 from maxfl.flower import keys
 from maxfl.flower.privacy import LEVELS, MODULUS, Privacy
-from maxfl.flower.replies.arrays import Arrays, read_array
+from maxfl.flower.replies.arrays import Arrays, of_model, read_array
 from maxfl.flower.replies.sort import MAX_GAP
 from maxfl.flower.round_log import Event
-from maxfl.flower.sums import SCALARS, RoundSums
+from maxfl.flower.secure.slots import scalars_of, unpack
+from maxfl.flower.sums import ModelSums, PortfolioSums, RoundSums
 
 SHARE_THRESHOLD = 0.7
 """Share of a round's clients that must stay until its end for the sums to be read.
@@ -52,12 +53,15 @@ class SecAggResult(NamedTuple):
         levels: Steps that numbers were rounded to.
         dropouts: Clients that are not in the sums, and why.
         clients: How many are in them.
+        portfolio: Updates and weights by model, where there are several; ``sums`` then has no
+            update.
     """
 
     sums: RoundSums | None
     levels: int
     dropouts: list[Event]
     clients: int = 0
+    portfolio: PortfolioSums | None = None
 
 
 class SecAggGrid:
@@ -96,7 +100,8 @@ def sum_securely(
             len(messages))  # fmt: skip
         return SecAggResult(None, levels, [])  # a sum of one is no secret
     strategy = _LegacyStrategy(messages, privacy)
-    shapes = [(1,), *(array.shape for array in strategy.model.values()), (SCALARS,)]
+    shapes = [(1,), *(array.shape for array in strategy.model.values())]
+    shapes.append((scalars_of(strategy.models),))
     checked = CheckedGrid(grid, shapes)
     workflow = _Workflow(
         num_shares=1.0,
@@ -114,7 +119,7 @@ def sum_securely(
     sums = strategy.sums()
     if sums is None:
         log(WARNING, "secure aggregation gave no sums: too few clients stayed")
-    return SecAggResult(sums, levels, checked.dropouts, strategy.clients)
+    return SecAggResult(sums, levels, checked.dropouts, strategy.clients, strategy.portfolio_sums())
 
 
 class _LegacyStrategy:
@@ -124,6 +129,9 @@ class _LegacyStrategy:
         self._messages, self._privacy = messages, privacy
         (self._arrays,) = messages[0].content.array_records.values()
         self.model: Arrays = {name: array.numpy() for name, array in self._arrays.items()}
+        (config,) = messages[0].content.config_records.values()
+        models: Any = config.get(keys.MODELS, 1)
+        self.models: int = models
         self._total: list[Any] | None = None
         self.clients = 0
 
@@ -166,12 +174,29 @@ class _LegacyStrategy:
         if self._total is None:
             return None
         *arrays, scalars = self._total
+        update: Arrays = {}
+        if self.models > 1:
+            found = unpack(scalars, self.models)
+            scalars = [sum(found.weights), *found.rest]
+        else:
+            update = dict(zip(self.model, arrays, strict=True))
         weight, *quarters = scalars
-        update = dict(zip(self.model, arrays, strict=True))
         satisfied, declined, responded, near, share = (4 * quarter for quarter in quarters)
         return RoundSums(
             update, float(weight), satisfied, declined, responded, near, MAX_GAP * share
         )
+
+    def portfolio_sums(self) -> PortfolioSums | None:
+        """Return updates and weights by model, None of one model or if the protocol failed."""
+        if self._total is None or self.models == 1:
+            return None
+        *arrays, scalars = self._total
+        found, update = unpack(scalars, self.models), dict(zip(self.model, arrays, strict=True))
+        models = [
+            ModelSums(of_model(update, number), found.weights[number], found.clients[number])
+            for number in range(self.models)
+        ]
+        return PortfolioSums(models, found.unmet_gaps, found.unmet)
 
 
 class _Workflow(SecAggPlusWorkflow):

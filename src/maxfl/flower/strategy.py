@@ -26,6 +26,7 @@ from flwr.serverapp.strategy.strategy_utils import sample_nodes
 from maxfl.core.aggregators import Aggregator
 from maxfl.core.algorithm import Algorithm
 from maxfl.core.metrics import ACCURACY, MetricInfo
+from maxfl.core.portfolio import Portfolio
 from maxfl.core.schedules import Schedule
 from maxfl.core.server_optimizers import ServerOptimizer
 from maxfl.flower import keys
@@ -34,22 +35,20 @@ from maxfl.flower.aggregation import (
     absences,
     add_up,
     counts_enough,
-    why_no_step,
 )
 from maxfl.flower.config import (
     StrategyConfig,
     check_rounds,
-    describe,
     refuse_renamed,
     validate,
 )
-from maxfl.flower.evaluation import MetricNames, app_metrics, read_evaluations
+from maxfl.flower.evaluation import MetricNames, read_evaluations
 from maxfl.flower.monitoring.extension import as_begun
 from maxfl.flower.monitoring.monitor import LOOPBACK, Monitor, monitor_options
 from maxfl.flower.privacy import Privacy, guarantee, poisson_sample
 from maxfl.flower.replies.arrays import Arrays, check_kinds, to_record
 from maxfl.flower.replies.sort import sort_replies
-from maxfl.flower.round_entry import begin_entry, end_entry, log_events
+from maxfl.flower.round_entry import begin_entry, end_entry, log_events, train_metrics
 from maxfl.flower.round_log import ClientEvaluation, Event, Round, format_round
 from maxfl.flower.run_folder import (
     EvaluateFn,
@@ -62,9 +61,12 @@ from maxfl.flower.run_folder import (
 )
 from maxfl.flower.secagg_server import SecAggGrid
 from maxfl.flower.secure.generator import Randomness, SecureGenerator
+from maxfl.flower.server.description import describe
 from maxfl.flower.server.instructions import instructions, may_clients_decline
 from maxfl.flower.server.methods import AUTO, choose_algorithm
-from maxfl.flower.server.step import Rates, Stepped, step_along
+from maxfl.flower.server.offers import Offers, initial_models
+from maxfl.flower.server.portfolio import begin_models
+from maxfl.flower.server.step import Rates, Stepped, take_step
 from maxfl.flower.server.travel import Outgoing, check_names, outgoing, split_control
 from maxfl.flower.solver import init_solver, next_solver, server_rate, solver_of_round
 from maxfl.flower.sums import Counts
@@ -118,6 +120,12 @@ class MaxFL(FedAvg):
             ``maxfl.Variables``.
         trained_arrays: Patterns for names of the arrays that clients train: only these travel, and
             nodes have the others already. By default all.
+        portfolio: Several global models, of which each client uses the one that suits it:
+            ``maxfl.portfolio(models=3)``. ``start`` then takes a list of initial models.
+        portfolio_message: "all" sends all models in every round, "picked" only the one that a
+            client reported last.
+        portfolio_after: With "picked": rounds at the beginning with all models.
+        portfolio_refresh: With "picked": of so many rounds after those, the last has all models.
         folder: Where a checkpoint is saved after every round, and the results in the end.
         resume: Whether to go on where the run in ``folder`` stopped, or where it ended, if there
             are to be more rounds than it had.
@@ -153,6 +161,10 @@ class MaxFL(FedAvg):
         metric_key: str | None = None,
         state_arrays: Sequence[str] | None = None,
         trained_arrays: Sequence[str] | None = None,
+        portfolio: Portfolio | None = None,
+        portfolio_message: Literal["all", "picked"] = "all",
+        portfolio_after: int = 3,
+        portfolio_refresh: int = 10,
         folder: str | Path | None = None,
         resume: bool = False,
         keep: int = 0,
@@ -184,6 +196,8 @@ class MaxFL(FedAvg):
             trained_arrays=check_names("trained_arrays", trained_arrays),
             server_optimizer=ServerOptimizer() if server_optimizer is None else server_optimizer,
             local_lr=local_lr,
+            portfolio=Portfolio() if portfolio is None else portfolio,
+            offers=Offers(portfolio_message, portfolio_after, portfolio_refresh),
         )
         validate(self._config, self.fraction_evaluate)
         self._metric_names = MetricNames(metric_key or metric.name, self.weighted_by_key)
@@ -199,6 +213,7 @@ class MaxFL(FedAvg):
         self._rounds_before = 0  # those of the run that this one takes up
         self._solver = init_solver(self._config)
         self._moments: Arrays = {}  # of the server's optimizer
+        self._models = begin_models(self._config)
         # SCAFFOLD's c; nodes keep c_k for as long as this server is at work.
         self._control: Arrays = {}
         self._control_run = secrets.randbits(62)
@@ -223,24 +238,29 @@ class MaxFL(FedAvg):
     @property
     def _state(self) -> TrainingState:
         """What a run goes on from."""
-        return TrainingState(self._outgoing.model, self.rounds, self._solver, self._moments)
+        return TrainingState(
+            self._outgoing.model, self.rounds, self._solver, self._moments, self._models.known
+        )
 
     def start(
         self,
         grid: Grid,
-        initial_arrays: ArrayRecord,
+        initial_arrays: ArrayRecord | Sequence[ArrayRecord],
         num_rounds: int = 3,
         timeout: float = 3600,
         train_config: ConfigRecord | None = None,
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: EvaluateFn | None = None,
     ) -> Result:
-        """Run as Flower does, in a folder if there is one, from where it stopped if it did."""
+        """Run as Flower does, in a folder if there is one, from where it stopped if it did.
+
+        Of a portfolio ``initial_arrays`` is a list of models; the result's arrays, and those that
+        ``evaluate_fn`` gets, have a leading axis [models] (``maxfl.flower.split_models``).
+        """
         check_rounds(self._config, num_rounds)
+        start = initial_models(self._config.models, initial_arrays)
         # A model that can't be trained leaves no folder behind.
-        check_kinds(
-            outgoing(self._config, initial_arrays).sent, secure=self._config.privacy is not None
-        )
+        check_kinds(outgoing(self._config, start).sent, secure=self._config.privacy is not None)
         self.num_rounds = num_rounds
         training_grid = self.training_grid(grid)
 
@@ -255,9 +275,7 @@ class MaxFL(FedAvg):
         with self._monitor.watching(num_rounds):
             path = self._folder_path
             result = (
-                run(initial_arrays)
-                if path is None
-                else self._run_in_folder(path, run, initial_arrays, num_rounds)
+                run(start) if path is None else self._run_in_folder(path, run, start, num_rounds)
             )
         self._monitor.warn(self.rounds)
         return result
@@ -286,7 +304,8 @@ class MaxFL(FedAvg):
                 log(INFO, "the run in %s is finished: nothing is left to do", path)
                 return Result(arrays=to_record(folder.final_model))
             if folder.saved is not None:
-                model, self.rounds, self._solver, self._moments = folder.saved
+                model, self.rounds, self._solver, self._moments, known = folder.saved
+                self._models.known = known
                 self._rounds_before = len(self.rounds)
                 start = to_record(model)
                 log(INFO, "resuming after round %d of %d, from %s", len(self.rounds), rounds, path)
@@ -314,17 +333,22 @@ class MaxFL(FedAvg):
         number = self._rounds_before + server_round
         if self._folder is not None:
             self._folder.begin_round()
+        arrays, self._moments = self._models.begin_round(arrays, self._moments)
         self._outgoing = outgoing(self._config, arrays, self._control)
         check_kinds(self._outgoing.sent, secure=self._config.privacy is not None)
         self._rate = server_rate(self._config, number, self.num_rounds, self._solver)
         solver = solver_of_round(self._config, self._solver)
         declines = may_clients_decline(self._config, number, self.counts.get(number - 1))
-        for key, value in instructions(self._config, solver, may_decline=declines).items():
+        for key in (keys.VACANT, keys.POPULAR):  # of an earlier round: Flower's config stays
+            config.pop(key, None)
+        told = instructions(self._config, solver, may_decline=declines)
+        for key, value in (told | self._models.instructions(training=True)).items():
             config[key] = value
         if self._config.corrects_drift:
             config[keys.CONTROL_RUN] = self._control_run
         sample = self._sample_privately if self._config.private else super().configure_train
         messages = list(sample(number, self._outgoing.record, config, grid))
+        messages = self._models.address(messages, number, self._outgoing.sent)
         self._sampled = sorted(message.metadata.dst_node_id for message in messages)
         if self._config.corrects_drift:  # counted now that sampling has waited for them
             self._clients = max(len(list(grid.get_node_ids())), len(messages))
@@ -348,7 +372,9 @@ class MaxFL(FedAvg):
         # In one order, so that sums have the same bits whoever answers first.
         messages = sorted(replies, key=lambda reply: reply.metadata.src_node_id)
         solver = solver_of_round(self._config, self._solver)
-        limits = self._config.reply_limits(self.weighted_by_key, needs_gap=solver.asks_gaps)
+        limits = self._config.reply_limits(
+            self.weighted_by_key, needs_gap=solver.asks_gaps, offered=self._models.offered
+        )
         asked = set(self._sampled)
         sorted_replies = sort_replies(messages, asked, self._outgoing.sent, limits)
         answered = asked & {message.metadata.src_node_id for message in messages}
@@ -359,25 +385,27 @@ class MaxFL(FedAvg):
         counts, events = total.counts, absences(sampled, sorted_replies, secure)
         log_events(events)
         self._current = begin_entry(
-            self._config, self._rounds_before + server_round, sampled, counts, events,
+            self._config, self._rounds_before + server_round, sampled, total, events,
             sorted_replies, audits=self._audits,
         )  # fmt: skip
-        of_apps: dict[str, Any] = {}
-        if self._config.privacy is None:
-            nodes = {reply.node for reply in sorted_replies.accepted if reply.examples > 0}
-            of_apps = app_metrics(messages, nodes, self.train_metrics_aggr_fn, self.weighted_by_key)
-        metrics = MetricRecord({**of_apps, **counts._asdict(), "gm-appeal": counts.gm_appeal})
+        average, key = self.train_metrics_aggr_fn, self.weighted_by_key
+        metrics = train_metrics(self._config, messages, sorted_replies, total, average, key)
         rates = Rates(self._rate, control=counts.participated / max(self._clients, 1))
-        stepped = step_along(self._config, rates, sent, total, self._moments)
-        if counts_enough(self._config, total):
+        stepped, problem = take_step(
+            self._config, rates, sent, total, self._moments, sorted_replies
+        )
+        enough = counts_enough(self._config, total)
+        if enough:
             # Without a step too: where T is so small that no weight is left, s must rise.
             self._solver = next_solver(self._config, self._solver, total)
-        kept = () if stepped is None else (*stepped.arrays.values(), *stepped.moments.values())
-        if problem := why_no_step(self._config, total, kept, sorted_replies):
+        self._models.note_training(total, sorted_replies.accepted, counts_enough=enough)
+        if problem:
             log(WARNING, "%s: the model stays as it was", problem)
             self._current = self._current and self._current._replace(no_step=problem)
-            return None, metrics
-        return None if stepped is None else self._take_step(stepped), metrics
+        if stepped is None:
+            # A model that starts anew does so without a step too.
+            return self._outgoing.received if self._config.has_portfolio else None, metrics
+        return self._take_step(stepped), metrics
 
     def _take_step(self, stepped: Stepped) -> ArrayRecord:
         """Keep what the server keeps after a step, and return the new model."""
@@ -392,7 +420,9 @@ class MaxFL(FedAvg):
         self._outgoing = outgoing(self._config, arrays)
         config[keys.COLLECT_LOSSES] = self._config.collect_losses
         number = self._rounds_before + server_round
+        config.update(self._models.instructions(training=False))
         messages = list(super().configure_evaluate(number, self._outgoing.record, config, grid))
+        messages = self._models.address(messages, number, self._outgoing.sent)
         self._evaluation_nodes = [message.metadata.dst_node_id for message in messages]
         return messages
 
@@ -400,11 +430,15 @@ class MaxFL(FedAvg):
         self, server_round: int, replies: Iterable[Message]
     ) -> MetricRecord | None:
         """Average what clients say of the new model, without replies that are no good."""
-        found = read_evaluations(replies, self._evaluation_nodes, self._metric_names)
+        found = read_evaluations(
+            replies, self._evaluation_nodes, self._metric_names, self._models.offered
+        )
+        self._models.note_evaluation(found.evaluations)
         log_events(found.events)
         metrics = super().aggregate_evaluate(server_round, found.messages)
         if metrics is not None:
-            metrics.pop(keys.PARTITION, None)  # a name; its mean means nothing
+            for name in (keys.PARTITION, keys.MODEL):  # their means mean nothing
+                metrics.pop(name, None)
         self._end_entry(found.evaluations, found.events)
         return metrics
 

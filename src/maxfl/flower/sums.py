@@ -76,6 +76,36 @@ class RoundSums(NamedTuple):
     gaps: float | None = None
 
 
+class ModelSums(NamedTuple):
+    """Sums over the clients of a round that trained one model of a portfolio.
+
+    Attributes:
+        update: Σ q_k Δ_k, by name.
+        weight: Σ q_k.
+        clients: How many these are.
+        steepness: Σ q_k h_k of q-FFL; None of other methods.
+    """
+
+    update: Arrays
+    weight: float
+    clients: float
+    steepness: float | None = None
+
+
+class PortfolioSums(NamedTuple):
+    """Sums over the clients of a round, by model.
+
+    Attributes:
+        models: Of each.
+        unmet_gaps: Σ F_k − ρ_k of the participants that are not satisfied.
+        unmet: How many these are.
+    """
+
+    models: list[ModelSums]
+    unmet_gaps: float = 0.0
+    unmet: float = 0.0
+
+
 GAP_RATIO = 10.0
 """Honest gaps of one round are seldom further apart."""
 SCALARS = len(RoundSums._fields) - 1

@@ -110,6 +110,11 @@ def hostile(seed, asked):
 
 UNBOUNDED = {keys.WEIGHT: (*NO_NUMBERS, -0.1, 1, 2**62)}
 """Under q-FFL 0.3 is a weight."""
+SEVERAL = {
+    keys.MODEL: (*NO_NUMBERS, -1, 2, 2**62, 0.5, 1.0),
+    keys.UNMET_GAP: (*NO_NUMBERS, -1.0),
+}
+"""What is asked where there are several models."""
 METHODS = {
     "auto": ({}, TRAINING | FOLLOWED),
     "observed": ({"observe_only": True}, TRAINING),
@@ -119,6 +124,7 @@ METHODS = {
         {"server_optimizer": maxfl.server_optimizers.adam(), "server_lr": 0.01},
         TRAINING | FOLLOWED,
     ),
+    "portfolio": ({"portfolio": maxfl.portfolio(2)}, TRAINING | FOLLOWED | SEVERAL),
 }
 
 
@@ -127,11 +133,13 @@ def test_a_thousand_hostile_replies_cost_nothing(tmp_path, method):
     rounds, attackers = 10, 50  # each is asked twice in a round
     chosen, asked = METHODS[method]
     honest = [make_app(1.0, 2.0, 0.1, train_loss=0.3), make_app(3.0, 2.0, 0.2, train_loss=0.2)]
-    options = {"collect_losses": True, **chosen}
-    without = MaxFL(**options).start(Nodes(*honest), arrays(START), num_rounds=rounds)
+    options, start = {"collect_losses": True, **chosen}, arrays(START)
+    if method == "portfolio":
+        start = [start, arrays({name: array + 1 for name, array in START.items()})]
+    without = MaxFL(**options).start(Nodes(*honest), start, num_rounds=rounds)
     strategy = MaxFL(folder=tmp_path / "run", **options)
     nodes = Nodes(*honest, *[hostile(seed, asked) for seed in range(attackers)])
-    result = strategy.start(nodes, arrays(START), num_rounds=rounds)
+    result = strategy.start(nodes, start, num_rounds=rounds)
     for name in START:
         np.testing.assert_array_equal(result.arrays[name].numpy(), without.arrays[name].numpy())
     for entry in strategy.rounds:

@@ -17,6 +17,7 @@ from flwr.common.logger import log
 
 from maxfl.core.criterion import Criterion
 from maxfl.flower import keys
+from maxfl.flower.client.measuring import NotFiniteError
 from maxfl.utils.errors import InputError, check_count, check_number, did_you_mean, shorten
 
 Handlers = Callable[[], tuple[ClientAppCallable, ClientAppCallable]]
@@ -91,7 +92,7 @@ class HandlerJudge(NamedTuple):
             )
         value = metrics[self.key]
         if isinstance(value, list) or not math.isfinite(value):
-            raise InputError(
+            raise NotFiniteError(
                 f"appeal_mod.from_evaluate({self.key!r}): the app's evaluate handler replies with "
                 f"{self.key} = {shorten(value)}; expected a finite number. Does the model diverge?"
             )

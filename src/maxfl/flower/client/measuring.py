@@ -15,6 +15,10 @@ Loss = Callable[[Message, Context], float]
 """``loss(message, context)``: F_k of the model in ``message.content``, on the client's data."""
 
 
+class NotFiniteError(InputError):
+    """What a client measured of a model is no finite number; of several models, others may be."""
+
+
 class ClientCriterion(NamedTuple):
     """A loss and what it must stay below.
 
@@ -25,6 +29,8 @@ class ClientCriterion(NamedTuple):
         requirement: ρ_k, or what computes it.
         keep: Where ρ_k outlives the run, if it does.
         may_keep: Whether what is computed at a message holds for other runs too.
+        tie_loss: Of several models with the same ``loss_fn``, the one of least ``tie_loss`` is
+            picked; without it the first.
     """
 
     loss_key: str
@@ -33,6 +39,7 @@ class ClientCriterion(NamedTuple):
     requirement: float | Loss
     keep: RequirementStore | None = None
     may_keep: Callable[[Message], bool] = lambda message: True  # noqa: ARG005
+    tie_loss: Loss | None = None
 
     def measure(self, message: Message, context: Context) -> "Measurement":
         """Measure the model that came in, beside what is required of it."""

@@ -14,6 +14,11 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as dump_tensors
 
 from maxfl.flower.replies.arrays import Arrays
+from maxfl.flower.server.portfolio import (
+    KnownPortfolio,
+    portfolio_from_plain,
+    portfolio_to_plain,
+)
 from maxfl.flower.solver import SolverState, state_from_plain, state_to_plain
 from maxfl.utils.errors import InputError
 from maxfl.utils.files import read_mapping, write_json, write_whole
@@ -39,6 +44,8 @@ class SavedModel(NamedTuple):
         seconds: That they took.
         solver: What the solver keeps.
         moments: What the server's optimizer keeps, by name.
+        portfolio: What the server knows of several models, whose arrays have a leading axis
+            [models]; None of one.
     """
 
     model: Arrays
@@ -46,6 +53,7 @@ class SavedModel(NamedTuple):
     seconds: float
     solver: SolverState
     moments: Arrays
+    portfolio: KnownPortfolio | None = None
 
 
 def model_bytes(saved: SavedModel) -> bytes:
@@ -53,6 +61,7 @@ def model_bytes(saved: SavedModel) -> bytes:
     metadata = {
         "names": list(saved.model), "rounds": saved.rounds, "seconds": saved.seconds,
         "solver": state_to_plain(saved.solver),
+        **({} if saved.portfolio is None else {"portfolio": portfolio_to_plain(saved.portfolio)}),
     }  # fmt: skip
     moments = {f"{MOMENTS}{name}": array for name, array in saved.moments.items()}
     arrays = {name: np.asarray(array, order="C") for name, array in (saved.model | moments).items()}
@@ -73,7 +82,8 @@ def read_model(path: Path) -> SavedModel:
                 for key in file.keys()  # noqa: SIM118, no dict
                 if key.startswith(MOMENTS)
             }
-            return SavedModel(model, rounds, seconds, state_from_plain(solver), moments)
+            known = portfolio_from_plain(json.loads(metadata.get("portfolio", "null")))
+            return SavedModel(model, rounds, seconds, state_from_plain(solver), moments, known)
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"{path} can't be read ({error}): it is damaged or of another version. Remove it to "

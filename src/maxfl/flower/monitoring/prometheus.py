@@ -44,6 +44,7 @@ def exposition(
     totals = {name: sum(getattr(entry.counts, name) for entry in rounds) for name in counts._fields}
     reasons = Counter((e.kind, kind_of(e)) for entry in rounds for e in entry.events)
     stall = stall_of(rounds)
+    models = rounds[-1].models if rounds else ()
     families = [
         _family("rounds_planned", "gauge", "Rounds of the whole run.", planned),
         _family("rounds_done_total", "counter", "Rounds that are done.", len(rounds)),
@@ -62,6 +63,8 @@ def exposition(
         _family("refusals_total", "counter", "Clients that did not do as asked, by kind of reason.",
                 {(("answer", kind), ("reason", reason)): number
                  for (kind, reason), number in sorted(reasons.items())}),
+        *([_family("model_clients", "gauge", "Clients that trained each model in the last round.",
+                   {(("model", str(j)),): n for j, n in enumerate(models)})] if models else []),
         _family("steps_skipped_total", "counter", "Rounds after which the model stayed as it was.",
                 sum(bool(entry.no_step) for entry in rounds)),
         _family("stalled_rounds", "gauge", "Last rounds without any participant; 0: no stall.",

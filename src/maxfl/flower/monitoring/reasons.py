@@ -11,6 +11,7 @@ KINDS = {
     "requirement": r"function that this client gave to appeal_mod|loss or requirement is no number",
     "secure-aggregation": r"secure aggregation",
     "not-asked": r"a second reply|nobody asked it",
+    "model": r"maxfl-model is",
     "not-finite": r"not finite|expected finite numbers",
     "norm": r"its update has norm",
     "weight": r"maxfl-weight is",

@@ -5,7 +5,7 @@ time, so that a server needs room for the model and not for every client's copy 
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO
 from typing import Any, Literal, NamedTuple
 
@@ -30,6 +30,16 @@ def to_record(model: Arrays) -> ArrayRecord:
 def to_arrays(record: ArrayRecord) -> Arrays:
     """Return a model that Flower sends; not to be written to, since it lies in the message."""
     return {name: _view(array.data, _read_header(array.data)) for name, array in record.items()}
+
+
+def stack(models: Sequence[Arrays]) -> Arrays:
+    """Return models as one of arrays with a leading axis [models]."""
+    return {name: np.stack([model[name] for model in models]) for name in models[0]}
+
+
+def of_model(models: Arrays, number: int) -> Arrays:
+    """Return one of such models, where it lies."""
+    return {name: array[number, ...] for name, array in models.items()}
 
 
 def check_kinds(model: Mapping[str, NDArray[Any]], *, secure: bool) -> None:

@@ -4,7 +4,7 @@ A reply is checked by itself and rejected alone: one broken client must not end 
 """
 
 import math
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from reprlib import repr as shown
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ import numpy as np
 from flwr.app import ArrayRecord, Message, MetricRecord
 
 from maxfl.flower import keys
-from maxfl.flower.replies.arrays import Arrays, is_trained, norm_of_update, read_array
+from maxfl.flower.replies.arrays import Arrays, is_trained, norm_of_update, of_model, read_array
 from maxfl.flower.replies.metrics import wrong_metrics
 from maxfl.flower.replies.pieces import in_threads
 
@@ -48,6 +48,8 @@ class AcceptedReply(NamedTuple):
         gap: How far its loss was from the requirement, where that is asked; else 0.
         examples: Samples that it trained on, as it says; 0 if it does not.
         control_norm: ‖c_k⁺ − c_k‖ of SCAFFOLD, else 0.
+        model: The model of a portfolio that it trained.
+        unmet_gap: How far its loss was above the requirement, where that is asked; else 0.
     """
 
     node: int
@@ -59,6 +61,8 @@ class AcceptedReply(NamedTuple):
     gap: float
     examples: float
     control_norm: float = 0.0
+    model: int = 0
+    unmet_gap: float = 0.0
 
 
 class RefusedReply(NamedTuple):
@@ -88,6 +92,8 @@ class ReplyLimits(NamedTuple):
         clips: Whether updates are clipped, and norms must be exact.
         needs_gap: Whether it must say how far it is.
         fairness: q, if its weight is F_k^q; else it is at most ¼.
+        offered: Of a portfolio, the models that each node may train; None where there is one model.
+        needs_unmet_gap: Whether it must say how far it is above.
     """
 
     max_update_norm: float | None
@@ -97,6 +103,8 @@ class ReplyLimits(NamedTuple):
     clips: bool
     needs_gap: bool = False
     fairness: float | None = None
+    offered: Mapping[int, Collection[int]] | None = None
+    needs_unmet_gap: bool = False
 
 
 def sort_replies(
@@ -107,7 +115,7 @@ def sort_replies(
     Args:
         replies: Of a round, in the order in which they are to be added up.
         asked: Nodes that the model was sent to; others, and second replies, do not count.
-        model: That went out.
+        model: That went out; of a portfolio with a leading axis [models].
         limits: That they must keep to.
     """
     found = SortedReplies([], [], [], [])
@@ -199,9 +207,15 @@ def _check_reply(reply: Message, model: Arrays, limits: ReplyLimits) -> Accepted
         return (
             f"{len(arrays)} array records and {len(records)} metric records; expected one of each"
         )
-    metrics = records[0]
+    metrics, node = records[0], reply.metadata.src_node_id
     if problem := wrong_metrics(metrics) or _wrong_answers(metrics, limits):
         return problem
+    number: Any = 0
+    if limits.offered is not None:
+        if problem := wrong_model(metrics, limits.offered[node]):
+            return problem
+        number = metrics[keys.MODEL]
+        model = of_model(model, number)
     after = _read_arrays(arrays[0], model)
     if isinstance(after, str):
         return after
@@ -217,10 +231,26 @@ def _check_reply(reply: Message, model: Arrays, limits: ReplyLimits) -> Accepted
     weight: Any = metrics[keys.WEIGHT]
     gap: Any = metrics[keys.GAP] if limits.needs_gap else 0
     near: Any = metrics[keys.NEAR] if limits.quantile is not None else 0
+    unmet: Any = metrics[keys.UNMET_GAP] if limits.needs_unmet_gap else 0
     return AcceptedReply(
-        reply.metadata.src_node_id, after, norms[0], weight, bool(metrics[keys.SATISFIED]),
-        float(near), float(gap), float(examples), norms[1],
+        node, after, norms[0], weight, bool(metrics[keys.SATISFIED]),
+        float(near), float(gap), float(examples), norms[1], number, float(unmet),
     )  # fmt: skip
+
+
+def wrong_model(metrics: MetricRecord, offered: Collection[int]) -> str:
+    """Return what is wrong with the number of the model in a reply, "" if nothing is."""
+    number = metrics.get(keys.MODEL)
+    if number is None:
+        return (
+            f"no {keys.MODEL}, which says which of several models it is about: its client runs an "
+            f"older maxfl; install the server's version there"
+        )
+    # Not isinstance: True is no number of a model.
+    if type(number) is not int or number not in offered:
+        allowed = " or ".join(map(str, sorted(offered)))
+        return f"{keys.MODEL} is {shown(number)}; expected {allowed}, which it was sent"
+    return ""
 
 
 def _wrong_answers(metrics: MetricRecord, limits: ReplyLimits) -> str:
@@ -242,18 +272,25 @@ def _wrong_answers(metrics: MetricRecord, limits: ReplyLimits) -> str:
 
 
 def _wrong_solver_metrics(metrics: MetricRecord, limits: ReplyLimits) -> str:
-    """Return what is wrong with what the temperature follows, "" if nothing is."""
-    needed = {keys.NEAR: limits.quantile is not None, keys.GAP: limits.needs_gap}
+    """Return what is wrong with what temperature and portfolio follow, "" if nothing is."""
+    needed = {
+        keys.NEAR: limits.quantile is not None,
+        keys.GAP: limits.needs_gap,
+        keys.UNMET_GAP: limits.needs_unmet_gap,
+    }
     if missing := [name for name, is_needed in needed.items() if is_needed and name not in metrics]:
         return (
-            f"no {missing[0]}, which the temperature follows: its client runs an older maxfl; "
+            f"no {missing[0]}, which the server asked for: its client runs an older maxfl; "
             f"install the server's version there"
         )
-    near, gap = metrics.get(keys.NEAR), metrics.get(keys.GAP)
+    near = metrics.get(keys.NEAR)
     if limits.quantile is not None and near not in (0, 1, limits.quantile):
         return f"{keys.NEAR} is {shown(near)}; expected 0, 1 or {limits.quantile:g}"
-    if limits.needs_gap and not (isinstance(gap, int | float) and 0 <= gap < math.inf):
-        return f"{keys.GAP} is {shown(gap)}; expected a number from 0 up"
+    asked = {keys.GAP: limits.needs_gap, keys.UNMET_GAP: limits.needs_unmet_gap}
+    for name in (name for name, is_asked in asked.items() if is_asked):
+        gap = metrics[name]
+        if not (isinstance(gap, int | float) and 0 <= gap < math.inf):
+            return f"{name} is {shown(gap)}; expected a number from 0 up"
     return ""
 
 

@@ -1,1 +1,1 @@
-"""What sums that nobody can check one by one stand on: bounds of honest ones, and secret noise."""
+"""What sums that nobody can check one by one stand on: bounds, noise, and slots for models."""

@@ -24,7 +24,7 @@ import numpy as np
 
 from maxfl.flower.privacy import Privacy, noise_unit, rounding_step
 from maxfl.flower.replies.sort import MAX_GAP, MAX_WEIGHT
-from maxfl.flower.sums import RoundSums
+from maxfl.flower.sums import PortfolioSums, RoundSums
 
 SURE = 6.0
 """Standard deviations of noise that no honest sum exceeds; one in 10⁹ does."""
@@ -77,6 +77,43 @@ def wrong_sums(privacy: Privacy, sums: RoundSums, clients: float, levels: int) -
     }  # fmt: skip
     broken = [bound for bound, is_kept in kept.items() if not is_kept]
     return f"the secure sums break {broken[0]}, which honest clients keep" if broken else ""
+
+
+def wrong_portfolio(
+    privacy: Privacy, sums: RoundSums, portfolio: PortfolioSums, clients: float, levels: int
+) -> str:
+    """Return which bound sums by model break, "" if none; ``sums`` are over all models.
+
+    Each model's sums keep to the bounds of one; and every participant trains one model.
+    """
+    slack = slack_of(privacy, sums, clients, levels)
+    for each in portfolio.models:
+        of_model = sums._replace(update=each.update, weight=each.weight)
+        if problem := wrong_sums(privacy, of_model, clients, levels):
+            return problem
+    counts = [each.clients for each in portfolio.models]
+    room = (len(counts) + 2) * slack.number
+    kept = {
+        "Σ q ≤ n/4": sums.weight <= MAX_WEIGHT * clients + len(counts) * slack.weight,
+        "0 ≤ clients of each model": min(counts) >= -slack.number,
+        "Σ clients = responded − declined":
+            abs(sum(counts) - (sums.responded - sums.declined)) <= room,
+        "0 ≤ unmet ≤ Σ clients": -slack.number <= portfolio.unmet <= sum(counts) + room,
+        "0 ≤ Σ unmet gaps ≤ G n":
+            -slack.number <= portfolio.unmet_gaps / MAX_GAP <= clients + slack.number,
+    }  # fmt: skip
+    broken = [bound for bound, is_kept in kept.items() if not is_kept]
+    return f"the secure sums break {broken[0]}, which honest clients keep" if broken else ""
+
+
+def bound_steps(privacy: Privacy, epsilon: float, portfolio: PortfolioSums) -> PortfolioSums:
+    """Return sums by model along which no model's step is longer than C η_g."""
+    models = []
+    for each in portfolio.models:
+        alone = RoundSums(each.update, each.weight, 0.0, 0.0, 0.0)
+        bounded = bound_step(privacy, epsilon, alone)
+        models.append(each._replace(update=bounded.update))
+    return portfolio._replace(models=models)
 
 
 def bound_step(privacy: Privacy, epsilon: float, sums: RoundSums) -> RoundSums:

@@ -1,7 +1,8 @@
 """The algorithms that a federation on Flower can run: those that sums can express.
 
     maxfl, maxfl-auto, maxfl-annealed   weights q_k of the gap, at the temperature of the round
-    fedavg, fedprox, scaffold           all weigh the same, which is q_k = ¼ at T = ∞
+    fedavg, fedprox, scaffold, ifca     all weigh the same, which is q_k = ¼ at T = ∞
+    hypcluster                          weights are the samples that clients claim
     qffl                                weights F_k^q, and a step along Σ q_k Δ_k / Σ h_k
 
 FedProx and SCAFFOLD change local steps, which are the app's: it is told μ, as Flower's own FedProx
@@ -21,11 +22,11 @@ AUTO: Literal["auto"] = "auto"
 """In place of a temperature: one that follows the clients' gaps."""
 BY_WEIGHT = ("maxfl", "maxfl-auto", "maxfl-annealed")
 """Methods whose weights are q_k of the gap."""
-ALIKE = ("fedavg", "fedprox", "scaffold")
+ALIKE = ("fedavg", "fedprox", "scaffold", "ifca")
 """Methods in which all clients weigh the same."""
 TERM_RATIO, FEWEST_TERMS = 10.0, 3
 """How far a term of q-FFL may be from the median of so many or more."""
-SUPPORTED = (*BY_WEIGHT, *ALIKE, "qffl")
+SUPPORTED = (*BY_WEIGHT, *ALIKE, "hypcluster", "qffl")
 
 _LOSSES = "its server reads every client's loss"
 _PERSONAL = "its clients use models of their own"
@@ -109,7 +110,7 @@ def _why_refused(given: Any, name: str) -> str:
 
 def weighs_by_samples(algorithm: Algorithm) -> bool | None:
     """Return whether clients weigh by their samples; None if neither by them nor otherwise."""
-    if algorithm.name != "fedavg":
+    if algorithm.name not in ("fedavg", "hypcluster"):
         return False
     return {0.0: False, 1.0: True}.get(float(algorithm.hparams.by_size))
 

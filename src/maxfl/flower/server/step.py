@@ -11,19 +11,22 @@ on whole arrays: it needs room for several models.
 """
 
 from functools import partial
+from logging import WARNING
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flwr.common.logger import log
 from numpy.typing import NDArray
 
 from maxfl.core.algorithm import average_scale
 from maxfl.core.server_optimizers import OptimizerKind, ServerOptimizer, transformation
-from maxfl.flower.aggregation import RoundTotal
+from maxfl.flower.aggregation import RoundTotal, why_no_step
 from maxfl.flower.config import StrategyConfig
-from maxfl.flower.replies.arrays import Arrays
+from maxfl.flower.replies.arrays import Arrays, of_model, stack
 from maxfl.flower.replies.pieces import in_threads, piece_of, places
+from maxfl.flower.replies.sort import SortedReplies
 from maxfl.flower.server.travel import is_control
 from maxfl.utils.tensors import from_named, to_named
 
@@ -77,6 +80,83 @@ def step_along(
         if name in sums.update and name not in optimized
     }
     return Stepped(sent | plain | optimized, moments)
+
+
+class Outcome(NamedTuple):
+    """What came of a round's step.
+
+    Attributes:
+        stepped: None where nothing moved.
+        problem: Why nothing did.
+    """
+
+    stepped: Stepped | None
+    problem: str = ""
+
+
+def take_step(
+    config: StrategyConfig,
+    rates: Rates,
+    sent: Arrays,
+    total: RoundTotal,
+    moments: Arrays,
+    replies: SortedReplies,
+) -> Outcome:
+    """Return what becomes of the arrays that were sent, or why they stay.
+
+    Of a portfolio each model takes its own step, and stays where it has none. Its arrays have a
+    leading axis [models]; moments of model 1 are called "1/...".
+    """
+    if not config.has_portfolio:
+        return _step_or_stay(config, rates, sent, total, moments, replies)
+    parts = [
+        _step_or_stay(
+            config, rates, of_model(sent, number), total.of_model(number),
+            moments_of(moments, number),
+            replies._replace(accepted=[r for r in replies.accepted if r.model == number]),
+        )
+        for number in range(config.models)
+    ]  # fmt: skip
+    trained = total.clients_by_model or [0] * len(parts)
+    if not any(part.stepped for part in parts):
+        # Of the model that most trained: of one that nobody did, it would be no reason.
+        return parts[trained.index(max(trained))]
+    for number, (part, clients) in enumerate(zip(parts, trained, strict=True)):
+        if part.problem and clients:
+            log(WARNING, "model %d: %s: it stays as it was", number, part.problem)
+    each = [
+        part.stepped or Stepped(of_model(sent, number), moments_of(moments, number))
+        for number, part in enumerate(parts)
+    ]
+    kept = {
+        f"{number}/{name}": array
+        for number, one in enumerate(each)
+        for name, array in one.moments.items()
+    }
+    return Outcome(Stepped(stack([one.arrays for one in each]), kept))
+
+
+def moments_of(moments: Arrays, number: int) -> Arrays:
+    """Return what the optimizer keeps for one model of a portfolio."""
+    begin = f"{number}/"
+    return {
+        name.removeprefix(begin): array for name, array in moments.items() if name.startswith(begin)
+    }
+
+
+def _step_or_stay(
+    config: StrategyConfig,
+    rates: Rates,
+    sent: Arrays,
+    total: RoundTotal,
+    moments: Arrays,
+    replies: SortedReplies,
+) -> Outcome:
+    """Return what becomes of one model, or why it stays."""
+    stepped = step_along(config, rates, sent, total, moments)
+    kept = () if stepped is None else (*stepped.arrays.values(), *stepped.moments.values())
+    problem = why_no_step(config, total, kept, replies)
+    return Outcome(None if problem else stepped, problem)
 
 
 def _scales(
