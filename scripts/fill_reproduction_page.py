@@ -1,4 +1,4 @@
-"""Fill docs/reproduction.md from the reference runs, and draw its figures.
+"""Fill docs/reproduction.md and docs/portfolio.md from the reference runs, and draw the figures.
 
 A table stands between `<!-- table: NAME -->` and `<!-- end -->`; NAME is an exhibit, `limit`, or
 `rates STUDY PART`, the search of a study for each η_l.
@@ -26,7 +26,8 @@ from maxfl.utils.paths import STUDY
 
 LEADING = ("common", "when")
 """Exhibits whose figures README shows too, beside the page."""
-PAGE = Path(__file__).parent.parent / "docs/reproduction.md"
+DOCS = Path(__file__).parent.parent / "docs"
+PAGES = (DOCS / "reproduction.md", DOCS / "portfolio.md")
 
 
 def filled(page: str) -> str:
@@ -135,14 +136,15 @@ def markdown(headings: list[str], rows: list[list[str]]) -> str:
 
 
 def main() -> None:
-    """Fill the page and draw the figures it shows."""
-    page = filled(PAGE.read_text(encoding="utf-8"))
-    PAGE.write_text(page, encoding="utf-8")
-    for name, exhibit in EXHIBITS.items():
-        folder = "" if name in LEADING else "reproduction/"
-        picture = f"{folder}{name.replace(':', '-')}.png"
-        if f"]({picture})" in page:
-            draw(exhibit, reference_results(exhibit), PAGE.parent / picture)
+    """Fill the pages and draw the figures that they show."""
+    for path in PAGES:
+        page = filled(path.read_text(encoding="utf-8"))
+        path.write_text(page, encoding="utf-8")
+        for name, exhibit in EXHIBITS.items():
+            folder = "" if name in LEADING else "reproduction/"
+            picture = f"{folder}{name.replace(':', '-')}.png"
+            if f"]({picture})" in page:
+                draw(exhibit, reference_results(exhibit), DOCS / picture)
 
 
 if __name__ == "__main__":

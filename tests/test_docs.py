@@ -15,9 +15,6 @@ from maxfl.cli.demo import LABELS
 from maxfl.cli.terminal import spread
 from maxfl.core.checks.model import check_model
 from maxfl.core.federation_files import open_federation
-from maxfl.paper.catalogue import EXHIBITS
-from maxfl.paper.leads import interval_cell, lead
-from maxfl.paper.results import read, reference_run
 from maxfl.runs import tables
 from maxfl.runs.build import build, build_federation, group
 from maxfl.runs.configs.file import validate
@@ -283,55 +280,6 @@ def test_the_times_of_tables_are_those_of_the_benchmark():
     assert measured["rows"] == 1_000_000
     assert max(case["seconds"] for case in measured["cases"]) <= 5
     assert max(case["memory_of_table"] for case in measured["cases"]) <= 3.1
-
-
-def test_the_variants_of_the_temperatures_rule_are_those_of_the_search():
-    page = (ROOT / "docs/methods.md").read_text(encoding="utf-8")
-    (heading,) = re.findall(r"\| variant \|.*", page)
-    settings = [cell.strip() for cell in heading.strip("|").split("|")][1:]
-    found = {}
-    for row in read_csv("docs/temperature-search.csv"):
-        key = row["variant"], row["setting"]
-        found.setdefault(key, []).append(float(row["appeal_unseen"]))
-    means = {key: sum(values) / len(values) for key, values in found.items()}
-    for variant, *cells in rows_of("docs/methods.md", heading):
-        keys = [(variant, setting) for setting in settings]
-        assert cells == [f"{means[key]:.2f}" if key in means else "—" for key in keys]
-    others = ("FedAvg", "T = 0.3", "T = 1", "T = 3", "T from 3 to 0.3")
-    best = {setting: max(means[v, setting] for v in others) for setting in settings}
-    late, ours = "p = 0.25, c = 2.5, γ = 0.3", "p = 0.35, c = 1.5, γ = 0.3"
-    assert max(best[s] - means[late, s] for s in settings[:-1]) < 0.025, "at most 0.02"
-    assert max(best[s] - means[ours, s] for s in settings) < 0.025, "at most 0.02"
-    assert [min(found[rule, "60 rounds"]) for rule in (late, ours)] == [0.0, 0.35]
-    leads = [means[ours, s] - means["FedAvg", s] for s in settings[:2]]
-    assert [f"{lead:.2f}" for lead in leads] == ["0.26", "0.30"]
-
-
-def test_the_readmes_leads_are_those_of_the_reference_run():
-    found = read(reference_run("common"), "common")
-    columns = {column.part: column for column in EXHIBITS["common"].columns}
-    rows = rows_of("README.md", "| GM-Appeal of unseen clients | FedAvg | MaxFL auto | lead |")
-    assert len(rows) == 9
-    for part, *cells in rows:
-        means = [np.mean(found.final(m, columns[part])) for m in ("FedAvg", "MaxFL auto")]
-        ahead = interval_cell(lead(found, "MaxFL auto", "FedAvg", columns[part]), columns[part])
-        assert cells == [*(f"{mean:.2f}" for mean in means), ahead], part
-
-
-def test_what_each_rule_for_the_temperature_loses_is_that_of_the_reference_run():
-    rows = rows_of("docs/methods.md", "| rule | largest loss | where | mean loss |")
-    found = read(reference_run("common"), "common")
-    columns = [column for column in EXHIBITS["common"].columns if column.part in found.parts]
-    means = {
-        rule: [float(np.mean(found.final(rule, column))) for column in columns] for rule, *_ in rows
-    }
-    best = [max(values) for values in zip(*means.values(), strict=True)]
-    assert len(best) == 15
-    for rule, *cells in rows:
-        losses = [b - value for b, value in zip(best, means[rule], strict=True)]
-        largest = max(losses)
-        where = columns[losses.index(largest)].part
-        assert cells == [f"{largest:.2f}", where, f"{sum(losses) / len(losses):.2f}"]
 
 
 def test_the_three_clients_are_those_of_the_numbers():

@@ -33,8 +33,9 @@ def test_the_reproduction_page_agrees_with_the_annealing_search():
     assert f"the best has {best['seen_appeal']:.2f} ± {best['seen_spread']:.2f}" in text
 
 
-def test_the_reproduction_page_shows_the_reference_runs():
-    page = (ROOT / "docs/reproduction.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", ["reproduction", "portfolio"])
+def test_pages_show_the_reference_runs(name):
+    page = (ROOT / f"docs/{name}.md").read_text(encoding="utf-8")
     fill = runpy.run_path(str(ROOT / "scripts/fill_reproduction_page.py"))["filled"]
     assert page == fill(page)
 
@@ -162,3 +163,21 @@ def test_the_reproductions_summary_quotes_the_reference_runs():
     assert f"50, 100 and 150 solo steps ({by_requirement})" in text
     for method in ("FedAvg", "SCAFFOLD", "MaxFL"):
         assert mean("finetuned", method, "gm_appeal", 2, model="personal") == "1.00"
+
+
+def test_what_random_rounds_do_to_a_portfolio_is_that_of_the_search():
+    rows = read_csv("docs/portfolio-random-rounds.csv")
+    appeal = {tuple(row.values())[:-1]: float(row["appeal_unseen"]) for row in rows}
+    changes: dict[str, dict[tuple[str, ...], list[float]]] = {}
+    for (setting, method, rounds, models, seed), value in appeal.items():
+        if rounds != "0":
+            gained = value - appeal[setting, method, "0", models, seed]
+            changes.setdefault(rounds, {}).setdefault((setting, method, models), []).append(gained)
+    means = {way: {k: np.mean(v) for k, v in cells.items()} for way, cells in changes.items()}
+    overall = [np.mean(list(cells.values())) for cells in means.values()]
+    single = [value for cells in means.values() for value in cells.values()]
+    text = " ".join((ROOT / "docs/portfolio.md").read_text(encoding="utf-8").split())
+    assert len(means) == 6
+    assert f"the best added {max(overall):.3f} to" in text
+    assert f"the worst took {-min(overall):.3f} away" in text
+    assert f"added up to {max(single):.2f} and took up to {-min(single):.2f} away" in text

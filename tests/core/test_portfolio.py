@@ -21,9 +21,9 @@ from maxfl.core.portfolio import (
 )
 
 
-def state(idle, popular=0, unmet_gap=np.inf):
+def state(idle, donor=0, unmet_gap=np.inf):
     """Return what a server knows."""
-    return PortfolioState(jnp.int32(idle), jnp.int32(popular), jnp.float32(unmet_gap))
+    return PortfolioState(jnp.int32(idle), jnp.int32(donor), jnp.float32(unmet_gap))
 
 
 def test_a_client_picks_the_least_cost_and_of_equal_ones_the_least_loss():
@@ -37,6 +37,10 @@ def test_a_client_picks_the_least_cost_and_of_equal_ones_the_least_loss():
 def test_costs_that_are_no_numbers_are_never_picked_unless_all_are():
     nan = jnp.full(2, np.nan)
     assert best_model(2, nan, nan) == 0
+    beyond = jnp.array([np.nan, np.nan, 0.1]), jnp.array([3.0, 3.0, 1.0])
+    assert best_model(2, *beyond) == 0, "a model that is not there is not the best of bad ones"
+    assert best_model(2, jnp.array([np.nan, 0.3]), jnp.array([1.0, np.nan])) == 1
+    # Of costs that are equally bad, the losses decide.
     assert best_model(2, jnp.array([np.nan, np.inf]), jnp.array([np.nan, 3.0])) == 1
 
 
@@ -51,40 +55,41 @@ def test_a_model_is_vacant_once_nobody_picked_it_for_patience_rounds():
     assert not vacancy(hparams, state([0, 5, 7])).is_open
 
 
-def test_a_vacant_model_starts_as_the_popular_one():
+def test_a_vacant_model_starts_as_the_donor():
     models = {"w": jnp.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])}
     there = Vacancy(jnp.int32(1), jnp.bool_(True))
     np.testing.assert_array_equal(
-        start_anew(there, state([0, 5, 0], popular=2), models)["w"], [[1, 2], [5, 6], [5, 6]]
+        start_anew(there, state([0, 5, 0], donor=2), models)["w"], [[1, 2], [5, 6], [5, 6]]
     )
     nobody = there._replace(is_open=jnp.bool_(False))
     np.testing.assert_array_equal(
-        start_anew(nobody, state([0, 5, 0], popular=2), models)["w"], models["w"]
+        start_anew(nobody, state([0, 5, 0], donor=2), models)["w"], models["w"]
     )
 
 
 @pytest.mark.parametrize(
     ("picked", "gap", "trains"),
-    [(2, 0.9, 1), (1, 0.9, 1), (2, 0.1, 2), (1, 0.1, 2), (0, 0.9, 0), (2, np.nan, 2)],
+    [(2, 0.9, 1), (2, 0.5, 1), (1, 0.9, 1), (2, 0.1, 2), (1, 0.1, 2), (0, 0.9, 0), (2, np.nan, 2)],
 )
-def test_the_worst_served_of_the_popular_model_train_the_vacant_one(picked, gap, trains):
+def test_the_worst_served_of_the_donors_clients_train_the_vacant_model(picked, gap, trains):
     there = Vacancy(jnp.int32(1), jnp.bool_(True))
-    known = state([0, 5, 0], popular=2, unmet_gap=0.5)
+    known = state([0, 5, 0], donor=2, unmet_gap=0.5)
     assert model_to_train(there, known, jnp.int32(picked), jnp.float32(gap)) == trains
     nobody = there._replace(is_open=jnp.bool_(False))
     assert model_to_train(nobody, known, jnp.int32(picked), jnp.float32(gap)) == picked
 
 
 def test_what_the_server_knows_after_a_round():
-    after = next_state(state([3, 0, 8]), jnp.array([2, 0, 3]), jnp.float32(1.5), jnp.int32(3))
+    clients, unmet, gaps = jnp.array([4, 0, 3]), jnp.array([1, 0, 2]), jnp.array([9.0, 0.0, 1.0])
+    after = next_state(state([3, 0, 8]), clients, unmet, gaps)
     np.testing.assert_array_equal(after.idle, [0, 1, 0])
-    assert after.popular == 2
+    assert after.donor == 2, "of the two with clients that are not satisfied, it has more of them"
     assert after.unmet_gap == 0.5
-    satisfied = next_state(state([3, 0, 8]), jnp.array([2, 0, 3]), jnp.float32(0), jnp.int32(0))
-    assert satisfied.unmet_gap == np.inf
-    nobody = next_state(state([3, 0, 8], 1, 0.7), jnp.zeros(3), jnp.float32(0), jnp.int32(0))
+    nothing = jnp.zeros(3)
+    assert next_state(state([3, 0, 8]), clients, nothing, nothing).unmet_gap == np.inf
+    nobody = next_state(state([3, 0, 8], 1, 0.7), nothing, nothing, nothing)
     np.testing.assert_array_equal(nobody.idle, [3, 0, 8])
-    assert nobody.popular == 1
+    assert nobody.donor == 1
     assert nobody.unmet_gap == jnp.float32(0.7)
 
 

@@ -1,7 +1,10 @@
 """Several global models: an oracle in plain NumPy follows the engine, sweeps, devices, streams."""
 
+import json
+
 import jax
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 import maxfl
@@ -193,6 +196,17 @@ def test_cut_off_it_goes_on_bit_for_bit(tmp_path):
         maxfl.run(simulation(), tmp_path / "cut", progress=resumable.stop_after(2))
     resumed = maxfl.run(simulation(), tmp_path / "cut", resume=True)
     assert resumable.results(resumed) == resumable.results(whole)
+    (entry,) = json.loads((tmp_path / "cut/summary.json").read_text())["configurations"]
+    picked = pq.read_table(tmp_path / "cut/history.parquet")["picked_model"].to_numpy()
+    assert [one["clients"] for one in entry["portfolio"]["seen"]] == (
+        np.bincount(picked[-8:-2], minlength=3).tolist()
+    )
+    assert sum(one["satisfied"] for one in entry["portfolio"]["seen"]) == round(
+        6 * entry["seen"]["gm_appeal"]["test"]
+    )
+    trained = pq.read_table(tmp_path / "cut/rounds.parquet")["trained_model"].to_numpy()
+    assert set(trained) <= {0, 1, 2}
+    assert "There are 3 models" in (tmp_path / "cut/model-card.md").read_text()
 
 
 # ----------------------------------------------------------------------------- refusals

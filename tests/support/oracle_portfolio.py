@@ -72,15 +72,15 @@ class Portfolio(NamedTuple):
         models: w_1 .. w_K.
         velocities: What the server's momentum keeps for each.
         idle: For each, rounds since a participating client last trained it.
-        popular: The model that most participants of the last round trained.
-        unmet_gap: Mean gap of those participants whose gap was above 0; ∞ without any.
+        donor: The model that most participants of the last round trained whose gap was above 0.
+        unmet_gap: Mean gap of those of them that trained the donor; ∞ without any.
         scale: s of a tracked temperature, of all models together; 0 before it is known.
     """
 
     models: list[Params]
     velocities: list[Params]
     idle: list[int]
-    popular: int = 0
+    donor: int = 0
     unmet_gap: float = math.inf
     scale: float = 0.0
 
@@ -112,7 +112,7 @@ def begin(models: Sequence[Params]) -> Portfolio:
 
 
 def start_anew(portfolio: Portfolio, patience: int) -> tuple[Portfolio, int | None]:
-    """Copy the popular model over the one that has been idle longest, if for `patience` rounds.
+    """Copy the donor over the one that has been idle longest, if for `patience` rounds.
 
     Returns:
         The portfolio, and the model that started anew; None where none did.
@@ -122,8 +122,8 @@ def start_anew(portfolio: Portfolio, patience: int) -> tuple[Portfolio, int | No
         return portfolio, None
     vacant = portfolio.idle.index(longest)
     models, velocities = list(portfolio.models), list(portfolio.velocities)
-    models[vacant] = models[portfolio.popular]
-    velocities[vacant] = velocities[portfolio.popular]
+    models[vacant] = models[portfolio.donor]
+    velocities[vacant] = velocities[portfolio.donor]
     return portfolio._replace(models=models, velocities=velocities), vacant
 
 
@@ -145,8 +145,8 @@ def choose(
     picked = measured.index(min(measured))
     gap = measured[picked][0] - rho
     trains = picked
-    if vacant is not None and picked in (vacant, portfolio.popular):
-        trains = vacant if gap > portfolio.unmet_gap else portfolio.popular
+    if vacant is not None and picked in (vacant, portfolio.donor):
+        trains = vacant if gap >= portfolio.unmet_gap else portfolio.donor
     used = tune(portfolio.models[picked])
     return Choice(picked, gap, trains, used, costs(used, data, about)[0] - rho)
 
@@ -245,14 +245,16 @@ def train(
         models.append(w)
         velocities.append(velocity)
         idle.append(0 if its_clients else portfolio.idle[j] + 1)
-    trained = [choices[k].trains for k in cohort]
-    counts = [trained.count(j) for j in range(len(models))]
-    unmet = [choices[k].gap for k in cohort if choices[k].gap > 0.0]
+    gaps = [
+        [choices[k].gap for k in cohort if choices[k].trains == j and choices[k].gap > 0.0]
+        for j in range(len(models))
+    ]
+    unmet = max(gaps, key=len)
     return Portfolio(
         models,
         velocities,
         idle,
-        popular=counts.index(max(counts)),
+        donor=gaps.index(unmet),
         unmet_gap=sum(unmet) / len(unmet) if unmet else math.inf,
         scale=next_scale(method.tracking, portfolio.scale, [choices[k].used_gap for k in cohort]),
     )
@@ -284,7 +286,7 @@ class Round(NamedTuple):
     @property
     def has_twins_apart(self) -> bool:
         """Whether a model started anew and some trained it, others the one it is a copy of."""
-        return self.vacant is not None and {self.vacant, self.before.popular} <= set(self.trained)
+        return self.vacant is not None and {self.vacant, self.before.donor} <= set(self.trained)
 
 
 def starts(models: int, seed: int = SEED) -> list[Params]:

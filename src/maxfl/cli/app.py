@@ -19,6 +19,10 @@ COMMANDS = {
         "maxfl.cli.run",
         "Train every combination of some settings, many at once.",
     ),
+    "portfolio": Subcommand(
+        "maxfl.cli.portfolio",
+        "How many global models does this federation need? Try one, two, three, ...",
+    ),
     "watch": Subcommand(
         "maxfl.cli.report",
         "Follow a run, sweep or study in progress.",

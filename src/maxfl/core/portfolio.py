@@ -12,9 +12,10 @@ and MaxFL's q_k is of the gap F_k(w_{j_k}) − ρ_k. What a method keeps beside 
 temperature, is one for all models: it follows the gaps of all clients, each with its own pick.
 
 Every model starts from a draw of its own. One that nobody has picked for ``patience`` rounds starts
-anew, if some client of the last round was not satisfied: as a copy of the model that most picked in
-that round, which those clients train apart whose gap is above the mean gap of the ones that were
-not satisfied. docs/portfolio.md has what happens without either.
+anew where it may serve somebody better: as a copy of the donor, the model that most of the clients
+that were not satisfied had in the last round. Of the clients that pick either, those train the copy
+whose gap is at least the mean gap of these, and so the two part. docs/portfolio.md has what happens
+without own starts and without starting anew.
 """
 
 from typing import Any, NamedTuple
@@ -59,13 +60,13 @@ class PortfolioState(NamedTuple):
     """What the server knows of a portfolio before a round.
 
     Attributes:
-        idle: Rounds since somebody picked each model, int32[models].
-        popular: The model that most clients of the last round picked, int32.
-        unmet_gap: Mean gap of those that were not satisfied; ∞ where all were.
+        idle: Rounds since somebody trained each model, int32[models].
+        donor: The model that most clients trained that were not satisfied in the last round, int32.
+        unmet_gap: Mean gap of those clients; ∞ where all were satisfied.
     """
 
     idle: Array
-    popular: Array
+    donor: Array
     unmet_gap: Array
 
 
@@ -106,13 +107,11 @@ def best_model(models: Any, cost: Array, loss: Array) -> Array:
     """
     number = jnp.arange(len(cost)).reshape(-1, *[1] * (cost.ndim - 1))
     exists = number < models
-    costs = _worst_unless(exists, cost)
-    ties = exists & (costs <= costs.min(0))
-    return jnp.argmin(_worst_unless(ties, loss), axis=0).astype(jnp.int32)
-
-
-def _worst_unless(counts: Array, values: Array) -> Array:
-    return jnp.where(counts & ~jnp.isnan(values), values, jnp.inf)
+    costs = jnp.where(exists & ~jnp.isnan(cost), cost, jnp.inf)
+    losses = jnp.where(jnp.isnan(loss), jnp.inf, loss)
+    tied = exists & (costs <= costs.min(0))
+    first_of_least = tied & (losses <= jnp.where(tied, losses, jnp.inf).min(0))
+    return jnp.argmax(first_of_least, axis=0).astype(jnp.int32)
 
 
 def vacancy(hparams: PortfolioHParams, state: PortfolioState) -> Vacancy:
@@ -127,10 +126,10 @@ def vacancy(hparams: PortfolioHParams, state: PortfolioState) -> Vacancy:
 
 
 def start_anew(vacant: Vacancy, state: PortfolioState, models: Any) -> Any:
-    """Return the models, leading axis [models], with a vacant one replaced by the popular one."""
+    """Return the models, leading axis [models], with a vacant one replaced by the donor."""
 
     def replaced(a: Array) -> Array:
-        return jnp.where(vacant.is_open, a.at[vacant.model].set(a[state.popular]), a)
+        return jnp.where(vacant.is_open, a.at[vacant.model].set(a[state.donor]), a)
 
     return jax.tree.map(replaced, models)
 
@@ -138,30 +137,28 @@ def start_anew(vacant: Vacancy, state: PortfolioState, models: Any) -> Any:
 def model_to_train(vacant: Vacancy, state: PortfolioState, picked: Array, gap: Array) -> Array:
     """Return the model that a client trains: the one that it picked, or the vacant one.
 
-    A vacant model is a twin of the popular one, so that whoever picked either picked both.
+    A vacant model is a twin of the donor, so that whoever picked either picked both.
     """
-    either = vacant.is_open & ((picked == state.popular) | (picked == vacant.model))
-    twin = jnp.where(gap > state.unmet_gap, vacant.model, state.popular)
+    either = vacant.is_open & ((picked == state.donor) | (picked == vacant.model))
+    twin = jnp.where(gap >= state.unmet_gap, vacant.model, state.donor)
     return jnp.where(either, twin, picked).astype(jnp.int32)
 
 
 def next_state(
-    state: PortfolioState, clients: Array, unmet_gaps: Array, unmet: Array
+    state: PortfolioState, clients: Array, unmet: Array, unmet_gaps: Array
 ) -> PortfolioState:
     """Return what is known after a round; the state stays where nobody participated.
 
     Args:
         state: Of the round.
         clients: That trained each model, a count [models].
-        unmet_gaps: Sum of the gaps of those that were not satisfied.
-        unmet: How many these were.
+        unmet: Those of them that were not satisfied, a count [models].
+        unmet_gaps: The sum of their gaps, float[models].
     """
-    mean = jnp.where(unmet > 0, unmet_gaps / jnp.maximum(unmet, 1), jnp.inf)
-    renewed = PortfolioState(
-        jnp.where(clients > 0, 0, state.idle + 1),
-        jnp.argmax(clients).astype(jnp.int32),
-        mean.astype(jnp.float32),
-    )
+    donor = jnp.argmax(unmet).astype(jnp.int32)
+    mean = jnp.where(unmet[donor] > 0, unmet_gaps[donor] / jnp.maximum(unmet[donor], 1), jnp.inf)
+    idle = jnp.where(clients > 0, 0, state.idle + 1)
+    renewed = PortfolioState(idle, donor, mean.astype(jnp.float32))
     return jax.tree.map(lambda new, old: jnp.where(clients.sum() > 0, new, old), renewed, state)
 
 

@@ -115,11 +115,12 @@ def start_vacant_model(
 
 def _count_picks(state: PortfolioState, replies: ClientReply) -> PortfolioState:
     """Return what the server knows of a portfolio after a round."""
-    cohort = replies.report
-    counts = jnp.zeros_like(state.idle).at[replies.model].add(cohort.participated)
+    cohort, none = replies.report, jnp.zeros_like(state.idle)
     gap = cohort.cost - cohort.requirement
     unmet = cohort.participated & (gap > 0)
-    return next_state(state, counts, jnp.where(unmet, gap, 0.0).sum(), unmet.sum())
+    gaps = jnp.zeros(len(none)).at[replies.model].add(jnp.where(unmet, gap, 0.0))
+    clients, unmet = (none.at[replies.model].add(who) for who in (cohort.participated, unmet))
+    return next_state(state, clients, unmet, gaps)
 
 
 def _take_server_step(

@@ -32,8 +32,8 @@ from maxfl.flower.server.methods import fairness_of, sum_steepness
 from maxfl.flower.sums import (
     Counts,
     ModelSums,
-    PortfolioSums,
     RoundSums,
+    cap_gaps,
     count_replies,
     estimate_counts,
     sum_gaps,
@@ -65,29 +65,27 @@ class RoundTotal(NamedTuple):
         sums: None if there are no secure ones.
         problem: Why there are none.
         steepness: Σ q_k h_k of q-FFL; None of other methods.
-        portfolio: Where there are several models, updates and weights of each; ``sums`` then has
-            no update.
+        portfolio: Where there are several models, the sums of each; ``sums`` then has no update.
     """
 
     counts: Counts
     sums: RoundSums | None
     problem: str = ""
     steepness: float | None = None
-    portfolio: PortfolioSums | None = None
+    portfolio: list[ModelSums] | None = None
 
     def of_model(self, number: int) -> "RoundTotal":
         """Return the total of one model of a portfolio, as if it were the only one."""
         if self.sums is None or self.portfolio is None:
             return self
-        update, weight, _, steepness = self.portfolio.models[number]
-        sums = self.sums._replace(update=update, weight=weight)
-        return self._replace(sums=sums, steepness=steepness, portfolio=None)
+        each = self.portfolio[number]
+        sums = self.sums._replace(update=each.update, weight=each.weight)
+        return self._replace(sums=sums, steepness=each.steepness, portfolio=None)
 
     @property
     def clients_by_model(self) -> list[int]:
         """How many clients trained each model; [] where there is one."""
-        models = [] if self.portfolio is None else self.portfolio.models
-        return [max(round(each.clients), 0) for each in models]
+        return [max(round(each.clients), 0) for each in self.portfolio or []]
 
 
 def add_up(
@@ -166,7 +164,7 @@ def _add_up_plainly(
     gaps = sum_gaps([reply.gap for reply in replies.accepted])
     if config.has_portfolio:
         portfolio = _add_up_models(config, model, counts, replies)
-        weight = sum(each.weight for each in portfolio.models)
+        weight = sum(each.weight for each in portfolio)
         said = counts.satisfied, counts.declined, counts.responded
         sums = RoundSums({}, weight, *said, near, gaps)
         return RoundTotal(counts, _as_asked(sampled.solver, sums), portfolio=portfolio)
@@ -189,17 +187,19 @@ def _sum_accepted(
 
 def _add_up_models(
     config: StrategyConfig, models: Arrays, counts: Counts, replies: SortedReplies
-) -> PortfolioSums:
+) -> list[ModelSums]:
     """Add up the replies of each model of a portfolio."""
-    each = []
+    capped = cap_gaps([reply.unmet_gap for reply in replies.accepted])
+    trained = np.array([reply.model for reply in replies.accepted])
+    found = []
     for number in range(config.models):
         accepted = [reply for reply in replies.accepted if reply.model == number]
-        model = of_model(models, number)
+        model, gaps = of_model(models, number), capped[trained == number]
         sums = _sum_accepted(config, model, counts, accepted)
+        unmet = int((gaps > 0).sum()), float(gaps.sum())
         steepness = _sum_steepness(config, model, accepted)
-        each.append(ModelSums(sums.update, sums.weight, len(accepted), steepness))
-    unmet = [reply.unmet_gap for reply in replies.accepted if reply.unmet_gap > 0]
-    return PortfolioSums(each, sum_gaps(unmet), len(unmet))
+        found.append(ModelSums(sums.update, sums.weight, len(accepted), *unmet, steepness))
+    return found
 
 
 def _sum_steepness(

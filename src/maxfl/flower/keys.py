@@ -48,12 +48,12 @@ MODELS = "maxfl-models"
 MODEL = "maxfl-model"
 """Metric of a reply: the model of a portfolio that it is about. Config of a message with that model
 alone, whose arrays have no leading axis."""
-VACANT, POPULAR = "maxfl-vacant-model", "maxfl-popular-model"
+VACANT, DONOR = "maxfl-vacant-model", "maxfl-donor-model"
 """Config of a message, where a model of a portfolio starts anew: its number, and that of the model
 which it begins as a copy of."""
 UNMET_GAP = "maxfl-unmet-gap"
-"""Config of a message, where models may start anew: the mean gap of those that were not satisfied
-in the last round. Metric of a reply to it: the client's gap, 0 if it is satisfied."""
+"""Config of a message, where models may start anew: the mean gap of the donor's clients that were
+not satisfied in the last round. Metric of a reply to it: the client's gap, 0 if it is satisfied."""
 CLIP, ARRAY_NAMES = "maxfl-clip", "maxfl-names"
 """Config of a message under secure aggregation: C, and what the arrays are called, as JSON."""
 HIDES_FAILURES = "maxfl-hides-failures"

@@ -31,7 +31,7 @@ from maxfl.flower.replies.arrays import Arrays, of_model, read_array
 from maxfl.flower.replies.sort import MAX_GAP
 from maxfl.flower.round_log import Event
 from maxfl.flower.secure.slots import scalars_of, unpack
-from maxfl.flower.sums import ModelSums, PortfolioSums, RoundSums
+from maxfl.flower.sums import ModelSums, RoundSums
 
 SHARE_THRESHOLD = 0.7
 """Share of a round's clients that must stay until its end for the sums to be read.
@@ -53,15 +53,14 @@ class SecAggResult(NamedTuple):
         levels: Steps that numbers were rounded to.
         dropouts: Clients that are not in the sums, and why.
         clients: How many are in them.
-        portfolio: Updates and weights by model, where there are several; ``sums`` then has no
-            update.
+        portfolio: Sums by model, where there are several; ``sums`` then has no update.
     """
 
     sums: RoundSums | None
     levels: int
     dropouts: list[Event]
     clients: int = 0
-    portfolio: PortfolioSums | None = None
+    portfolio: list[ModelSums] | None = None
 
 
 class SecAggGrid:
@@ -186,17 +185,14 @@ class _LegacyStrategy:
             update, float(weight), satisfied, declined, responded, near, MAX_GAP * share
         )
 
-    def portfolio_sums(self) -> PortfolioSums | None:
-        """Return updates and weights by model, None of one model or if the protocol failed."""
+    def portfolio_sums(self) -> list[ModelSums] | None:
+        """Return the sums by model, None of one model or if the protocol failed."""
         if self._total is None or self.models == 1:
             return None
         *arrays, scalars = self._total
         found, update = unpack(scalars, self.models), dict(zip(self.model, arrays, strict=True))
-        models = [
-            ModelSums(of_model(update, number), found.weights[number], found.clients[number])
-            for number in range(self.models)
-        ]
-        return PortfolioSums(models, found.unmet_gaps, found.unmet)
+        by_model = zip(found.weights, found.clients, found.unmet, found.unmet_gaps, strict=True)
+        return [ModelSums(of_model(update, j), *slot) for j, slot in enumerate(by_model)]
 
 
 class _Workflow(SecAggPlusWorkflow):

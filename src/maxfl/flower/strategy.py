@@ -339,7 +339,7 @@ class MaxFL(FedAvg):
         self._rate = server_rate(self._config, number, self.num_rounds, self._solver)
         solver = solver_of_round(self._config, self._solver)
         declines = may_clients_decline(self._config, number, self.counts.get(number - 1))
-        for key in (keys.VACANT, keys.POPULAR):  # of an earlier round: Flower's config stays
+        for key in (keys.VACANT, keys.DONOR):  # of an earlier round: Flower's config stays
             config.pop(key, None)
         told = instructions(self._config, solver, may_decline=declines)
         for key, value in (told | self._models.instructions(training=True)).items():

@@ -83,27 +83,17 @@ class ModelSums(NamedTuple):
         update: Σ q_k Δ_k, by name.
         weight: Σ q_k.
         clients: How many these are.
+        unmet: Those of them that are not satisfied.
+        unmet_gaps: Σ F_k − ρ_k of those.
         steepness: Σ q_k h_k of q-FFL; None of other methods.
     """
 
     update: Arrays
     weight: float
     clients: float
-    steepness: float | None = None
-
-
-class PortfolioSums(NamedTuple):
-    """Sums over the clients of a round, by model.
-
-    Attributes:
-        models: Of each.
-        unmet_gaps: Σ F_k − ρ_k of the participants that are not satisfied.
-        unmet: How many these are.
-    """
-
-    models: list[ModelSums]
-    unmet_gaps: float = 0.0
     unmet: float = 0.0
+    unmet_gaps: float = 0.0
+    steepness: float | None = None
 
 
 GAP_RATIO = 10.0
@@ -149,11 +139,14 @@ def sum_gaps(gaps: list[float]) -> float:
 
     s begins at their mean, and one client that claims a gap of 10¹⁸ would put it out of reach.
     """
+    return float(cap_gaps(gaps).sum())
+
+
+def cap_gaps(gaps: list[float]) -> NDArray[np.float64]:
+    """Return gaps, each ``GAP_RATIO`` times the lower median of those above 0 at most."""
     positive = sorted(gap for gap in gaps if gap > 0)
-    if not positive:
-        return 0.0
-    typical = positive[(len(positive) - 1) // 2]
-    return float(np.minimum(gaps, GAP_RATIO * typical).sum())
+    typical = positive[(len(positive) - 1) // 2] if positive else 0.0
+    return np.minimum(np.array(gaps, np.float64), GAP_RATIO * typical)
 
 
 def sum_updates(

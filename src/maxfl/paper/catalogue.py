@@ -6,6 +6,7 @@ Appeal in Federated Learning", TMLR 2024. docs/reproduction.md says what was fou
 
 from maxfl.paper.common import COMMON_EXHIBITS
 from maxfl.paper.declare import Column, Exhibit, Metric, Part, Settings, Study
+from maxfl.paper.portfolio import PORTFOLIO_EXHIBITS
 from maxfl.paper.settings import (
     ANNEALED,
     BYZANTINE,
@@ -202,6 +203,7 @@ EXHIBITS = {
     exhibit.name: exhibit
     for exhibit in (
         *COMMON_EXHIBITS,
+        *PORTFOLIO_EXHIBITS,
         Exhibit(
             "tab:testacc", "clients may leave after 10 rounds: accuracy and GM-Appeal",
             OPT_OUT_STUDY, _columns(OPT_OUT_STUDY, BOTH, ("test_accuracy", "gm_appeal")),

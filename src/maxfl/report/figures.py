@@ -14,7 +14,7 @@ from maxfl.core import appeal
 from maxfl.core.metrics import MetricInfo
 from maxfl.report.measures import APPEAL, capitalised, deciding_words, direction, measure_of
 from maxfl.report.series import Key, Series, shown_name, used_model, value_range
-from maxfl.report.style import COLOURS, STYLE, line_style
+from maxfl.report.style import COLOURS, figure_style, line_style
 from maxfl.report.traces import Trace
 
 FORMATS = ("png", "pdf", "svg")
@@ -33,7 +33,7 @@ class ShownFigure(Figure):
     def _repr_png_(self) -> bytes:
         """Return the picture."""
         buffer = io.BytesIO()
-        with mpl.rc_context(_style()):
+        with mpl.rc_context(figure_style()):
             self.savefig(buffer, format="png", dpi=100)
         return buffer.getvalue()
 
@@ -43,7 +43,7 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     paths = [folder / f"{name}.{kind}" for kind in FORMATS]
     # Without dates, so that the same report is the same files.
     dates: dict[str, dict[str, Any]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
-    with mpl.rc_context(_style()):
+    with mpl.rc_context(figure_style()):
         for path, kind in zip(paths, FORMATS, strict=True):
             figure.savefig(path, dpi=200, metadata=dates.get(kind))
             figure.set_layout_engine("none")  # it is laid out by now; that takes most of the time
@@ -70,7 +70,7 @@ def draw_curves(
     measured = measure_of(metric)
     label = capitalised(measured.heading) + direction(metric)
     rows = ((APPEAL, APPEAL.heading), (measured, label))
-    with mpl.rc_context(_style()):
+    with mpl.rc_context(figure_style()):
         figure = ShownFigure(figsize=(4.6 * len(groups) + 0.4, 5.8), layout="constrained")
         axes = figure.subplots(2, len(groups), sharex=True, sharey="row", squeeze=False)
         for row, (measure, label) in enumerate(rows):
@@ -129,7 +129,7 @@ def draw_states(traces: Mapping[str, Trace]) -> Figure:
     count = len(traces)
     columns = min(3, count)
     rows = -(-count // columns)
-    with mpl.rc_context(_style(grid=False)):
+    with mpl.rc_context(figure_style(grid=False)):
         figure = Figure(figsize=(3.6 * columns + 0.6, 3.2 * rows + 0.9), layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False, sharey=True)
         colours = mpl.colors.ListedColormap(STATES)
@@ -168,7 +168,7 @@ def client_order(trace: Trace) -> Any:
 
 def draw_weights(trace: Trace, method: str, temperature: float) -> Figure:
     """Draw the weight q over the gap, and where clients are on it at first and in the end."""
-    with mpl.rc_context(_style()):
+    with mpl.rc_context(figure_style()):
         figure = Figure(figsize=(6.4, 3.8), layout="constrained")
         axis = figure.subplots()
         least = 2.0 if trace.decides is None else 4 * temperature
@@ -198,7 +198,7 @@ def draw_weights(trace: Trace, method: str, temperature: float) -> Figure:
 
 def draw_gaps(traces: Mapping[str, Trace]) -> Figure:
     """Draw how far final models are from what clients require, as cumulative shares."""
-    with mpl.rc_context(_style()):
+    with mpl.rc_context(figure_style()):
         figure = Figure(figsize=(6.4, 3.8), layout="constrained")
         axis = figure.subplots()
         for i, (method, trace) in enumerate(traces.items()):
@@ -228,7 +228,3 @@ def _limits(values: Any, *percent: float) -> list[float]:
     """Return percentiles of the finite values; zeros where a run has diverged and has none."""
     finite = values[np.isfinite(values)]
     return np.percentile(finite, percent).tolist() if finite.size else [0.0] * len(percent)
-
-
-def _style(grid: bool = True) -> Any:
-    return {**STYLE, "axes.grid": grid, "svg.hashsalt": "maxfl", "pdf.fonttype": 42}

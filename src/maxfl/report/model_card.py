@@ -71,7 +71,8 @@ def sections(configuration: Configuration, trace: Trace | None) -> list[Section]
     """Write the card of one model; without a trace, nothing is said of single clients."""
     settings, entry = configuration.settings, configuration.entry
     parts = [
-        Section("The model", [*_model(settings), *_parameters(entry), _weights(configuration)]),
+        Section("The model", [*_model(settings), *_parameters(entry), _weights(configuration),
+                              *_portfolio(entry)]),
         Section("The data", [_sentence(configuration.data), *_split(settings),
                              *_clients(trace, settings),
                              *(f"Note: {note}." for note in entry["notes"])]),
@@ -167,6 +168,24 @@ def _parameters(entry: Mapping[str, Any]) -> list[str]:
     counts = entry["model"]["parameters"]
     sizes = ", ".join(f"{counts[kind]:,} {word}" for kind, word in words.items() if counts[kind])
     return [f"Its parameters: {sizes}. Its loss: `{entry['model']['loss']}`."]
+
+
+def _portfolio(entry: Mapping[str, Any]) -> list[str]:
+    """Say how many models there are, and how many clients picked each."""
+    groups: Mapping[str, list[dict[str, Any]]] = entry.get("portfolio", {})
+    if not groups:
+        return []
+    counts = {
+        group: ", ".join(f"{one['satisfied']} of {one['clients']}" for one in models)
+        for group, models in groups.items()
+    }
+    each = "; ".join(f"{group} {words}" for group, words in counts.items())
+    return [
+        f"There are {len(groups['seen'])} models, along a leading axis of the weights. Each client "
+        f"picks the one that suits it by the data that it judges by, and everything below is of "
+        f"that one.",
+        f"Satisfied of those that picked each model: {each}.",
+    ]
 
 
 def _weights(configuration: Configuration) -> str:

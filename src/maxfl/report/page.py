@@ -25,6 +25,7 @@ from maxfl.report.measures import (
 from maxfl.report.model_card import Section, card_title, sections
 from maxfl.report.names import NAME
 from maxfl.report.page_data import PageTraces, choose
+from maxfl.report.portfolio.section import PortfolioSection
 from maxfl.report.series import (
     MOST_LINES,
     Key,
@@ -42,7 +43,7 @@ from maxfl.report.table import Statistic, Table, to_html
 from maxfl.report.traces import Trace, TraceKey, read_partition, read_trace
 from maxfl.utils.paths import SUMMARY
 
-SCRIPTS = ("base.js", "curves.js", "clients.js", "tables.js", "start.js")
+SCRIPTS = ("base.js", "curves.js", "clients.js", "tables.js", "portfolio.js", "start.js")
 """One script, in this order."""
 MOST_WARNINGS, MOST_NAMED = 10, 4
 """Warnings in the notes, and folders in the title."""
@@ -50,7 +51,11 @@ Traces = Mapping[TraceKey, Trace]
 
 
 def page(
-    results: Results, verdicts: Sequence[str], tables: Sequence[Table], compared: Sequence[Pair]
+    results: Results,
+    verdicts: Sequence[str],
+    tables: Sequence[Table],
+    compared: Sequence[Pair],
+    portfolio: PortfolioSection,
 ) -> str:
     """Write the page's HTML; the first table is the summary, a second one compares methods."""
     source, series, traces = results
@@ -64,6 +69,7 @@ def page(
         "states": STATES,
         "stateNames": STATE_NAMES,
         "cases": [_case(results, compared, packed, case) for case in source.cases],
+        "portfolio": portfolio.data,
     }
     notes = [
         *_first(source.warnings),
@@ -82,6 +88,7 @@ def page(
         "decides": html.escape(decides),
         "tables": to_html(tables[0]),
         "comparison": "".join(map(to_html, tables[1:])),
+        "portfolio": "".join(map(to_html, portfolio.tables)),
         "cards": _cards(source, series, traces),
         "made": html.escape(_made(source)),
         # "</script>" inside a name must not end the element.
@@ -216,6 +223,8 @@ def _run(
         "solo": _printed(trace.solo_metric, measure.digits, measure.percent),
         "sampled": trace.rounds_sampled.tolist(),
         "participated": trace.rounds_participated.tolist(),
+        "models": 0 if trace.picked is None else int(trace.picked.max()) + 1,
+        "picked": None if trace.picked is None else trace.picked[-1].tolist(),
         "labels": None if partition is None else list(partition.labels),
         "counts": None if partition is None else partition.counts.tolist(),
         "flipped": [] if partition is None else np.flatnonzero(partition.flipped).tolist(),

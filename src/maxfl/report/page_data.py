@@ -1,8 +1,8 @@
 """Clients over rounds, small enough to travel inside a page.
 
 A trace becomes bytes, deflated and in base64: flags of every client and round, then both gaps as
-16-bit numbers, differences from round to round, low bytes before high ones; page/clients.js unpacks
-them.
+16-bit numbers, differences from round to round, low bytes before high ones, and of a portfolio the
+model that each client picked; page/clients.js unpacks them.
 """
 
 import base64
@@ -60,6 +60,8 @@ def pack(trace: Trace, step: int = 1) -> Packed:
     whole = (bits << np.arange(4, dtype=np.uint8)[:, None, None]).sum(0, dtype=np.uint8)
     # Client by client, since a client's rounds resemble each other.
     parts = [whole.T.tobytes(), *(_differences(g.T / scale) for g in gaps)]
+    if trace.picked is not None:
+        parts.append(trace.picked[picked].T.astype(np.uint8).tobytes())
     text = base64.b64encode(zlib.compress(b"".join(parts))).decode()
     return Packed(trace.rounds[picked].tolist(), scale, text)
 

@@ -64,6 +64,8 @@ class Trace(NamedTuple):
         rounds_participated: Number of rounds in which it participated, int[K].
         model: Whose results these are, "global" or "personal".
         decides: The metric that requirements are about; None for the loss.
+        picked: The model of a portfolio that each client picks, int[E, K]; None of one model. All
+            else is of that model.
     """
 
     rounds: NDArray[np.int64]
@@ -90,6 +92,7 @@ class Trace(NamedTuple):
     rounds_participated: NDArray[np.int64]
     model: str = "global"
     decides: MetricInfo | None = None
+    picked: NDArray[np.int64] | None = None
 
     @property
     def gap(self) -> Floats:
@@ -166,6 +169,7 @@ def read_trace(
         rounds_participated=np.bincount(client[participated], minlength=count),
         model=model,
         decides=configuration.decides,
+        picked=_picked(folder, index, count),
     )
 
 
@@ -181,6 +185,15 @@ def _rows(path: Path, index: int, columns: tuple[str, ...]) -> dict[str, Any]:
     once = list(dict.fromkeys(columns))  # a metric that is the loss is named twice
     table = read_table(path, columns=once, filters=[("configuration", "=", index)])
     return {name: table[name].to_numpy(zero_copy_only=False) for name in columns}
+
+
+def _picked(folder: Path, index: int, count: int) -> NDArray[np.int64] | None:
+    """Return the model that each client picked, int[E, K]; None where there was one."""
+    path, name = folder / "history.parquet", "picked_model"
+    if name not in pq.read_schema(path).names:
+        return None
+    picked = np.asarray(_rows(path, index, (name,))[name], float)  # of a sweep some may have none
+    return None if np.isnan(picked).any() else picked.reshape(-1, count).astype(np.int64)
 
 
 def _judging_samples(folder: Path, index: int, count: int) -> NDArray[np.int64]:

@@ -1,7 +1,7 @@
 """Write a report: a page, tables, figures and model cards, in one folder.
 
 report.html       everything on one page, which works offline
-tables/           summary, comparison and clients, as .md, .tex and .csv
+tables/           summary, comparison, portfolios and clients, as .md, .tex and .csv
 figures/          .png, .pdf and .svg
 model-cards.md    what each model is, and for whom it does not work
 report.json       what the report was made from; a report is known by it
@@ -20,6 +20,8 @@ from maxfl.report.figures import draw_curves, draw_gaps, draw_states, draw_weigh
 from maxfl.report.model_card import cards
 from maxfl.report.page import page
 from maxfl.report.partition_plot import partition_figure
+from maxfl.report.portfolio.plot import draw_groups, draw_sizes
+from maxfl.report.portfolio.section import PortfolioSection, portfolio_section
 from maxfl.report.series import (
     Key,
     Series,
@@ -81,6 +83,7 @@ def _write(folders: Sequence[Path], out: Path | None, force: bool, figures: bool
     results = Results(source, series, traces)
     compared = pairs(source, series)
     comparison = comparison_table(results, compared)
+    portfolio = portfolio_section(results)
     said = verdicts(results)
     tables = [summary_table(source, series), *([comparison] if comparison else [])]
     # Beside the old report, so that it stands until the new one is whole.
@@ -89,11 +92,12 @@ def _write(folders: Sequence[Path], out: Path | None, force: bool, figures: bool
         _make_empty(partial)
         everybody = clients_table(traces, source.metric)
         long = [everybody, satisfied_by_one_table(compared, traces, series)] if traces else []
-        _write_tables(partial / "tables", tables, long, _label(folders))
+        _write_tables(partial / "tables", [*tables, *portfolio.tables], long, _label(folders))
         if figures:
             _draw(partial / "figures", source, series, traces)
+            _draw_portfolios(partial / "figures", results, portfolio)
         write_whole(partial / CARDS, cards(source).encode())
-        text = page(results, said, tables, compared)
+        text = page(results, said, tables, compared, portfolio)
         write_whole(partial / PAGE, text.encode())
         origin = {"folders": [str(f) for f in folders], "missing": source.missing}
         write_json(partial / ORIGIN, origin)
@@ -167,6 +171,22 @@ def _draw(folder: Path, source: Source, series: dict[Key, Series], traces: Trace
         if partition is not None:
             stats = _stats(first[one].data, partition, known[one])
             save(partition_figure(stats), folder, f"partition{ending}")
+
+
+def _draw_portfolios(folder: Path, results: Results, portfolio: PortfolioSection) -> None:
+    """Draw GM-Appeal by the number of models, and the groups of each portfolio's first seed."""
+    if portfolio.sizes:
+        save(draw_sizes(portfolio.sizes), folder, "portfolio")
+    source, traces = results.source, results.traces
+    first: dict[str, Trace] = {}
+    for configuration in source.configurations:
+        trace = traces.get((configuration.case, configuration.method, configuration.seed))
+        if trace is not None and trace.picked is not None:
+            parts = (configuration.case, configuration.method)
+            title = ": ".join(part for part in parts if part)
+            first.setdefault(title, trace)
+    if first:
+        save(draw_groups(first), folder, "portfolio-groups")
 
 
 def _stats(title: str, partition: Partition, trace: Trace) -> FederationStats:

@@ -113,7 +113,7 @@ def test_who_was_sent_one_model_can_not_train_another():
 
 
 def test_a_model_starts_anew_for_who_was_sent_its_twin():
-    """The vacant model is a copy of the popular one, so who has the one has the other."""
+    """The vacant model is a copy of the donor, so who has the one has the other."""
     third = {"w": START["w"] + np.float32(50), "b": START["b"]}
     wants = (0.0, 3.0), (0.0, 0.1), (0.0, 1.5), (9.0, 3.0)
     found = {}

@@ -91,14 +91,14 @@ def best_model(costs: Sequence[float], loss_of: Callable[[int], float] | None = 
 def model_to_train(config: ConfigRecord, picked: int, gap: float) -> int:
     """Return the model that a client trains: the one that it picked, or the one that starts anew.
 
-    That one is a twin of the popular one, so that the arrays are the same.
+    That one is a twin of the donor, so that the arrays are the same.
     """
     vacant: Any = config.get(keys.VACANT)
-    popular: Any = config.get(keys.POPULAR)
+    donor: Any = config.get(keys.DONOR)
     mean: Any = config.get(keys.UNMET_GAP)
-    if vacant is None or picked not in (vacant, popular):
+    if vacant is None or picked not in (vacant, donor):
         return picked
-    return int(vacant if gap > mean else popular)
+    return int(vacant if gap >= mean else donor)
 
 
 def with_model(message: Message, number: int) -> Message:

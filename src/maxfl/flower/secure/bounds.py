@@ -5,6 +5,10 @@ Nobody sees what a client adds, but sums can be seen: of n clients that clip to 
     ‖Σ q Δ‖ ≤ C Σ q,   0 ≤ Σ q ≤ n/4,   0 ≤ satisfied, declined, near,   Σ gaps from 0 to G n,
     satisfied + declined ≤ responded ≤ n,   near ≤ responded,
 
+and of the clients of each model of a portfolio, unmet those that are not satisfied,
+
+    0 ≤ unmet ≤ clients,   Σ unmet gaps from 0 to G unmet,
+
 up to what rounding adds, and noise. Sums that break one are of somebody who broke the rules.
 
 Noisy sums are checked, and shortened, as everybody may see them: what is computed from them alone
@@ -24,7 +28,7 @@ import numpy as np
 
 from maxfl.flower.privacy import Privacy, noise_unit, rounding_step
 from maxfl.flower.replies.sort import MAX_GAP, MAX_WEIGHT
-from maxfl.flower.sums import PortfolioSums, RoundSums
+from maxfl.flower.sums import ModelSums, RoundSums
 
 SURE = 6.0
 """Standard deviations of noise that no honest sum exceeds; one in 10⁹ does."""
@@ -75,45 +79,57 @@ def wrong_sums(privacy: Privacy, sums: RoundSums, clients: float, levels: int) -
         "0 ≤ near ≤ responded": -slack.number <= near <= sums.responded + 2 * slack.number,
         "0 ≤ Σ gaps ≤ G n": -slack.number <= gaps / MAX_GAP <= clients + slack.number,
     }  # fmt: skip
-    broken = [bound for bound, is_kept in kept.items() if not is_kept]
-    return f"the secure sums break {broken[0]}, which honest clients keep" if broken else ""
+    return _first_broken(kept)
 
 
 def wrong_portfolio(
-    privacy: Privacy, sums: RoundSums, portfolio: PortfolioSums, clients: float, levels: int
+    privacy: Privacy, sums: RoundSums, portfolio: list[ModelSums], clients: float, levels: int
 ) -> str:
     """Return which bound sums by model break, "" if none; ``sums`` are over all models.
 
     Each model's sums keep to the bounds of one; and every participant trains one model.
     """
     slack = slack_of(privacy, sums, clients, levels)
-    for each in portfolio.models:
+    for each in portfolio:
         of_model = sums._replace(update=each.update, weight=each.weight)
-        if problem := wrong_sums(privacy, of_model, clients, levels):
+        if problem := wrong_sums(privacy, of_model, clients, levels) or _wrong_slot(each, slack):
             return problem
-    counts = [each.clients for each in portfolio.models]
-    room = (len(counts) + 2) * slack.number
+    number, trained = len(portfolio), sum(each.clients for each in portfolio)
     kept = {
-        "Σ q ≤ n/4": sums.weight <= MAX_WEIGHT * clients + len(counts) * slack.weight,
-        "0 ≤ clients of each model": min(counts) >= -slack.number,
+        "Σ q ≤ n/4": sums.weight <= MAX_WEIGHT * clients + number * slack.weight,
         "Σ clients = responded − declined":
-            abs(sum(counts) - (sums.responded - sums.declined)) <= room,
-        "0 ≤ unmet ≤ Σ clients": -slack.number <= portfolio.unmet <= sum(counts) + room,
-        "0 ≤ Σ unmet gaps ≤ G n":
-            -slack.number <= portfolio.unmet_gaps / MAX_GAP <= clients + slack.number,
+            abs(trained - (sums.responded - sums.declined)) <= (number + 2) * slack.number,
     }  # fmt: skip
+    return _first_broken(kept)
+
+
+def _wrong_slot(each: ModelSums, slack: Slack) -> str:
+    """Return which bound the clients of a model break, "" if none."""
+    gaps = each.unmet_gaps / MAX_GAP
+    kept = {
+        "0 ≤ clients of each model": each.clients >= -slack.number,
+        "0 ≤ unmet ≤ clients of each model":
+            -slack.number <= each.unmet <= each.clients + 2 * slack.number,
+        "0 ≤ Σ unmet gaps ≤ G unmet of each model":
+            -slack.number <= gaps <= each.unmet + 2 * slack.number,
+    }  # fmt: skip
+    return _first_broken(kept)
+
+
+def _first_broken(kept: dict[str, bool]) -> str:
+    """Return the first bound that is not kept, in words; "" if all are."""
     broken = [bound for bound, is_kept in kept.items() if not is_kept]
     return f"the secure sums break {broken[0]}, which honest clients keep" if broken else ""
 
 
-def bound_steps(privacy: Privacy, epsilon: float, portfolio: PortfolioSums) -> PortfolioSums:
+def bound_steps(privacy: Privacy, epsilon: float, portfolio: list[ModelSums]) -> list[ModelSums]:
     """Return sums by model along which no model's step is longer than C η_g."""
     models = []
-    for each in portfolio.models:
+    for each in portfolio:
         alone = RoundSums(each.update, each.weight, 0.0, 0.0, 0.0)
         bounded = bound_step(privacy, epsilon, alone)
         models.append(each._replace(update=bounded.update))
-    return portfolio._replace(models=models)
+    return models
 
 
 def bound_step(privacy: Privacy, epsilon: float, sums: RoundSums) -> RoundSums:

@@ -1,7 +1,8 @@
 """A portfolio at the server: what it knows of its models, and which of them starts anew.
 
-The rules are those of the simulation, ``maxfl.core.portfolio``: who picked what is counted, a model
-that nobody picks starts anew as a copy of the popular one, and clients are told so.
+The rules are those of the simulation, ``maxfl.core.portfolio``: who trained what is counted, a
+model that nobody trains starts anew as a copy of the donor, the one that most of the clients that
+were not satisfied trained, and clients are told so.
 """
 
 import math
@@ -101,13 +102,13 @@ class SeveralModels(OneModel):
 
     def instructions(self, *, training: bool) -> dict[str, float]:
         """Return what clients are told beside the models."""
-        told: dict[str, float] = {keys.MODELS: self._models}
+        config: dict[str, float] = {keys.MODELS: self._models}
         if training and self._hparams.patience > 0:
-            told[keys.UNMET_GAP] = float(self.known.state.unmet_gap)
+            config[keys.UNMET_GAP] = float(self.known.state.unmet_gap)
         if training and self._vacant.is_open:
-            told[keys.VACANT] = int(self._vacant.model)
-            told[keys.POPULAR] = int(self.known.state.popular)
-        return told
+            config[keys.VACANT] = int(self._vacant.model)
+            config[keys.DONOR] = int(self.known.state.donor)
+        return config
 
     def address(self, messages: list[Message], number: int, sent: Arrays) -> list[Message]:
         """Return messages with the models that nodes are to have in a round, counted from 1."""
@@ -120,7 +121,7 @@ class SeveralModels(OneModel):
     def _may_use(self, number: int | None) -> frozenset[int]:
         if number is None:
             return frozenset(range(self._models))
-        twins = {int(self._vacant.model), int(self.known.state.popular)}
+        twins = {int(self._vacant.model), int(self.known.state.donor)}
         return frozenset({number} | (twins if self._vacant.is_open and number in twins else set()))
 
     def note_training(
@@ -132,9 +133,10 @@ class SeveralModels(OneModel):
         if not counts_enough or total.portfolio is None:
             return
         clients = jnp.array(total.clients_by_model, jnp.int32)
-        unmet = max(round(total.portfolio.unmet), 0)
-        gaps = max(total.portfolio.unmet_gaps, 0.0)  # rounding may bring them below
-        state = next_state(self.known.state, clients, jnp.float32(gaps), jnp.int32(unmet))
+        # Rounding in secure sums may bring them below 0.
+        unmet = jnp.array([max(round(each.unmet), 0) for each in total.portfolio], jnp.int32)
+        gaps = jnp.array([max(each.unmet_gaps, 0.0) for each in total.portfolio], jnp.float32)
+        state = next_state(self.known.state, clients, unmet, gaps)
         self.known = self.known._replace(state=state)
 
     def note_evaluation(self, evaluations: Iterable[ClientEvaluation]) -> None:
@@ -157,11 +159,11 @@ def portfolio_to_plain(known: KnownPortfolio | None) -> dict[str, Any] | None:
     """Return what is known as JSON holds it to the last bit."""
     if known is None:
         return None
-    idle, popular, gap = known.state
+    idle, donor, gap = known.state
     mean = float(gap)
     return {
         "idle": [int(rounds) for rounds in idle],
-        "popular": int(popular),
+        "donor": int(donor),
         "unmet_gap": None if math.isinf(mean) else mean,
         "picked": {str(node): model for node, model in known.picked.items()},
     }
@@ -174,7 +176,7 @@ def portfolio_from_plain(content: Any) -> KnownPortfolio | None:
     gap = content["unmet_gap"]
     state = PortfolioState(
         jnp.array(content["idle"], jnp.int32),
-        jnp.int32(content["popular"]),
+        jnp.int32(content["donor"]),
         jnp.float32(jnp.inf if gap is None else gap),
     )
     return KnownPortfolio(state, {int(node): j for node, j in content["picked"].items()})

@@ -69,7 +69,8 @@ function frame(place, options) {
     draw(svg, "line", { x1: left, x2: width - right, y1: y(v), y2: y(v), stroke: "#e6eaee" });
     draw(svg, "text", { x: left - 6, y: y(v) + 4, "text-anchor": "end" }, (options.format || short)(v));
   }
-  for (const v of ticks(options.x[0], options.x[1], width < 420 ? 4 : 7)) {
+  const marks = ticks(options.x[0], options.x[1], width < 420 ? 4 : 7);
+  for (const v of options.whole ? marks.filter(Number.isInteger) : marks) {
     draw(svg, "line", { x1: x(v), x2: x(v), y1: height - bottom, y2: height - bottom + 4, stroke: "#56616e" });
     draw(svg, "text", { x: x(v), y: height - bottom + 16, "text-anchor": "middle" }, short(v));
   }

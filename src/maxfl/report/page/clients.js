@@ -20,6 +20,7 @@ async function unpack(run) {
     return found;
   };
   const trace = { E, K, flags: whole.subarray(0, size), gap: gap(size), held: gap(3 * size) };
+  if (run.models) trace.picked = whole.subarray(5 * size, 6 * size);
   unpacked.set(run, trace);
   return trace;
 }
@@ -33,27 +34,33 @@ let heat = null;
 function orderOf(run) {
   const by = $("order").value, index = run.names.map((_, k) => k);
   if (by === "served") return run.order;
+  if (by === "model" && run.picked) return run.order.slice().sort((a, b) => run.picked[a] - run.picked[b]);
   if (by === "samples") return index.sort((a, b) => run.samples[b] - run.samples[a] || a - b);
   if (by === "requirement") return index.sort((a, b) => (run.requirement[a] ?? 99) - (run.requirement[b] ?? 99) || a - b);
   return index;
 }
 function heatmap(trace, run) {
+  const choice = $("layer").querySelector("option[value=picked]");
+  for (const option of [choice, $("order").querySelector("option[value=model]")]) option.hidden = option.disabled = !run.models;
+  if (!run.models && $("layer").value === "picked") $("layer").value = "state";
+  if (!run.models && $("order").value === "model") $("order").value = "served";
   const order = orderOf(run), layer = $("layer").value, canvas = $("heat");
+  const models = [...Array(run.models || 0)].map((_, j) => [`model ${j}`, colour(j)]);
   const image = document.createElement("canvas"); image.width = trace.E; image.height = trace.K;
   const context = image.getContext("2d"), pixels = context.createImageData(trace.E, trace.K);
-  const palette = layer === "state" ? D.states.map(rgb) : COHORT_STATES.map((j) => rgb(j[1]));
+  const kinds = { state: D.stateNames.map((name, i) => [name, D.states[i]]), sampled: COHORT_STATES, picked: models }[layer];
+  const palette = kinds.map((kind) => rgb(kind[1]));
   order.forEach((k, row) => {
     for (let e = 0; e < trace.E; e++) {
       const f = trace.flags[k * trace.E + e];
-      const kind = layer === "state" ? (f & SATISFIED ? 0 : 2) + (f & WILLING ? 0 : 1) : f & PARTICIPATED ? 2 : f & SAMPLED ? 1 : 0;
+      const kind = layer === "picked" ? trace.picked[k * trace.E + e] : layer === "state" ? (f & SATISFIED ? 0 : 2) + (f & WILLING ? 0 : 1) : f & PARTICIPATED ? 2 : f & SAMPLED ? 1 : 0;
       const at = 4 * (row * trace.E + e); [pixels.data[at], pixels.data[at + 1], pixels.data[at + 2]] = palette[kind]; pixels.data[at + 3] = 255;
     }
   });
   context.putImageData(pixels, 0, 0);
   heat = { image, order, trace, run };
   const place = $("heat-legend"); place.textContent = "";
-  const entries = layer === "state" ? D.stateNames.map((name, i) => [name, D.states[i]]) : COHORT_STATES;
-  for (const [name, hex] of entries) { const s = make(place, "span"); make(s, "i", "", { class: "swatch", style: `background:${hex}` }); make(s, "span", name); }
+  for (const [name, hex] of kinds) { const s = make(place, "span"); make(s, "i", "", { class: "swatch", style: `background:${hex}` }); make(s, "span", name); }
   if (layer === "state") make(place, "span", "• sampled (where there is room)");
   const labels = $("heat-rounds"), every = Math.ceil(trace.E / 8); labels.textContent = "";
   run.rounds.forEach((r, e) => { if (e % every === 0) make(labels, "span", r, { style: `left:${(100 * (e + .5) / trace.E).toFixed(2)}%` }); });
@@ -101,8 +108,9 @@ function pointAt(event) {
 function describe(e, k) {
   const { trace, run } = heat, satisfied = flag(trace, k, e, SATISFIED), gap = trace.held[k * trace.E + e];
   const sampled = flag(trace, k, e, PARTICIPATED) ? ", was sampled and participated" : flag(trace, k, e, SAMPLED) ? ", was sampled and declined" : "";
+  const model = trace.picked ? `, picked model ${trace.picked[k * trace.E + e]}` : "";
   return `Client ${run.names[k]}${run.seen[k] ? "" : " (unseen)"}${run.flipped.includes(k) ? ", with contradicting labels" : ""}, round ${run.rounds[e]}: ${satisfied ? "satisfied" : "not satisfied"} ` +
-    `(test gap about ${signed(gap, 2)}), ${flag(trace, k, e, WILLING) ? "willing" : "not willing"}${sampled}; ${run.samples[k]} training samples.`;
+    `(test gap about ${signed(gap, 2)}), ${flag(trace, k, e, WILLING) ? "willing" : "not willing"}${model}${sampled}; ${run.samples[k]} training samples.`;
 }
 
 // ---- weights and gaps ----------------------------------------------------------------------

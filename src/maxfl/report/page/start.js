@@ -28,7 +28,7 @@ async function chooseCase() {
   const here = theCase(), shown = [...new Set(here.runs.map((r) => r.method))];
   $("groups").hidden = !here.curves.some((c) => c.clients === "unseen");
   if ($("groups").hidden) { state.group = "seen"; document.querySelector("input[name=group][value=seen]").checked = true; }
-  state.run = null; curves();
+  state.run = null; curves(); portfolios();
   const entries = shown.map((i) => [i, here.methods[i].name]);
   for (const section of document.querySelectorAll(".needs-clients")) {
     let empty = section.querySelector(":scope > .none");
@@ -77,7 +77,7 @@ let waiting = null, lastWidth = window.innerWidth;
 window.addEventListener("resize", () => {
   if (window.innerWidth === lastWidth) return;
   lastWidth = window.innerWidth; clearTimeout(waiting);
-  waiting = setTimeout(() => { curves(); const trace = unpacked.get(state.run); if (trace) { heatmap(trace, state.run); weightChart(trace, state.run); atRound(); partition(); } }, 150);
+  waiting = setTimeout(() => { curves(); portfolios(); const trace = unpacked.get(state.run); if (trace) { heatmap(trace, state.run); weightChart(trace, state.run); atRound(); partition(); } }, 150);
 });
 chooseCase().then(() => document.body.setAttribute("data-ready", "yes")).catch((error) => {
   $("notes").appendChild(make(null, "li", `Charts of single clients can't be drawn in this browser (${error.message}): use a newer one. The tables are complete.`));

@@ -1,0 +1,1 @@
+"""How many models a federation needs, and what the clients of each have in common."""
