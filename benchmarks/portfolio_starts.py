@@ -45,9 +45,8 @@ VARIANTS = {
     "all models start alike": Variant(own_starts=False),
     "no model starts anew": Variant(patience=0),
     "neither": Variant(own_starts=False, patience=0),
-    "patience 3": Variant(patience=3),
     "patience 10": Variant(patience=10),
-    "patience 20": Variant(patience=20),
+    "patience 40": Variant(patience=40),
 }
 
 

@@ -2,6 +2,7 @@
 
 import jax
 import numpy as np
+import pytest
 
 import maxfl
 from support import small
@@ -25,6 +26,7 @@ def test_by_hand():
     np.testing.assert_allclose(first_components(history), expected, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_many_rounds_agree_with_the_oracle():
     rounds = Run(small.train(**arguments(3)), Method(), 3, seed=0).follow()
     assert {j for round_ in rounds for j in round_.trained} == {1, 2}

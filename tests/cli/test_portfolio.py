@@ -15,13 +15,15 @@ def test_it_trains_portfolios_and_says_how_many_are_enough(tmp_path, maxfl):
     options = ["--most", "2", "--seeds", "2", "--out", out, *small(leave_out=("seed",))]
     text = maxfl("portfolio", FILE, *options)
     assert "GM-Appeal by number of models, 2 seeds" in text
-    assert "of the seen clients are satisfied" in text
+    assert "Enough: " in text
+    assert "2 seeds tell little" in text
     assert (out / "report/report.html").is_file()
     again = maxfl("portfolio", FILE, *options, "--resume", "--json", "--share", "1.0")
     found = json.loads(again[again.index("{") :])
     assert [size["models"] for size in found["sizes"]] == [1, 2]
     assert found["seeds"] == [0, 1]
-    assert found["enough"] is None or found["sizes"][found["enough"] - 1]["gm_appeal"]["seen"]
+    reached = [size["models"] for size in found["sizes"] if size["gm_appeal"]["seen"][0] >= 1]
+    assert found["enough"] == (reached[0] if reached else None)
     assert found["sizes"][1]["download_mib"] == 2 * found["sizes"][0]["download_mib"]
 
 
@@ -30,7 +32,8 @@ def test_mistakes_are_explained(tmp_path, maxfl):
     swept.write_text("[sweep]\nseed = [0, 1]\n")
     assert "makes a sweep of its own" in maxfl("portfolio", swept, code=2)
     chosen = maxfl("portfolio", FILE, "--set", "portfolio.models=3", code=2)
-    assert "this sweep has a list for it" in chosen
+    assert "--most says how many" in chosen
+    assert "two ways" in maxfl("portfolio", FILE, "--share", "0.9", "--gain", "0.1", code=2)
     assert "--most" in maxfl("portfolio", FILE, "--most", "1", code=2)
     many = ["--most", "9", "--out", tmp_path / "x", *small("data.clients=8", "training.cohort=2")]
     refused = maxfl("portfolio", FILE, *many, code=2)

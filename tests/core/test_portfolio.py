@@ -44,15 +44,15 @@ def test_costs_that_are_no_numbers_are_never_picked_unless_all_are():
     assert best_model(2, jnp.array([np.nan, np.inf]), jnp.array([np.nan, 3.0])) == 1
 
 
-def test_a_model_is_vacant_once_nobody_picked_it_for_patience_rounds():
+def test_a_model_is_vacant_once_none_of_patience_times_k_clients_picked_it():
     hparams = PortfolioHParams(3, 5)
-    assert not vacancy(hparams, state([0, 4, 2], unmet_gap=1.0)).is_open
-    assert vacancy(hparams, state([0, 5, 7], unmet_gap=1.0)) == (2, True)
+    assert not vacancy(hparams, state([0, 14, 2], unmet_gap=1.0)).is_open
+    assert vacancy(hparams, state([0, 15, 17], unmet_gap=1.0)) == (2, True)
     # Of a sweep's models, those beyond K are never there; patience 0 is for ever.
-    assert not vacancy(PortfolioHParams(2, 5), state([0, 4, 7], unmet_gap=1.0)).is_open
-    assert not vacancy(PortfolioHParams(3, 0), state([0, 9, 7], unmet_gap=1.0)).is_open
+    assert not vacancy(PortfolioHParams(2, 5), state([0, 9, 17], unmet_gap=1.0)).is_open
+    assert not vacancy(PortfolioHParams(3, 0), state([0, 99, 7], unmet_gap=1.0)).is_open
     # Where all are satisfied, nobody would train it.
-    assert not vacancy(hparams, state([0, 5, 7])).is_open
+    assert not vacancy(hparams, state([0, 15, 17])).is_open
 
 
 def test_a_vacant_model_starts_as_the_donor():
@@ -82,7 +82,7 @@ def test_the_worst_served_of_the_donors_clients_train_the_vacant_model(picked, g
 def test_what_the_server_knows_after_a_round():
     clients, unmet, gaps = jnp.array([4, 0, 3]), jnp.array([1, 0, 2]), jnp.array([9.0, 0.0, 1.0])
     after = next_state(state([3, 0, 8]), clients, unmet, gaps)
-    np.testing.assert_array_equal(after.idle, [0, 1, 0])
+    np.testing.assert_array_equal(after.idle, [0, 7, 0])
     assert after.donor == 2, "of the two with clients that are not satisfied, it has more of them"
     assert after.unmet_gap == 0.5
     nothing = jnp.zeros(3)

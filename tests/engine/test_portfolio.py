@@ -59,6 +59,7 @@ def test_maxfl_agrees_with_the_oracle():
     assert any(round_.has_twins_apart for round_ in rounds), "a model should start anew"
 
 
+@pytest.mark.slow
 def test_each_model_has_a_momentum_of_its_own_and_a_round_without_anybody_counts_for_nothing():
     options = {"participation": maxfl.decline(2), "seed": 3}
     history = trained(server_optimizer=maxfl.server_optimizers.momentum(0.8), **options)
@@ -75,6 +76,7 @@ def by_opt_out():
     return Run(trained(AUTO, **options), method, 3, **options)
 
 
+@pytest.mark.slow
 def test_maxfl_auto_agrees_with_the_oracle(by_opt_out):
     rounds = by_opt_out.follow()
     assert any(round_.has_twins_apart for round_ in rounds[:6]), "a model should start anew"
@@ -82,6 +84,7 @@ def test_maxfl_auto_agrees_with_the_oracle(by_opt_out):
     assert len({round_.before.scale for round_ in rounds}) == ROUNDS
 
 
+@pytest.mark.slow
 def test_clients_pick_by_what_they_judge_by_and_test_what_they_picked(by_opt_out):
     evaluation, otherwise = by_opt_out.history.evaluation, 0
     for t, models in ((0, starts(3, seed=15)), (-1, final_models(by_opt_out.history, 3))):
@@ -119,6 +122,7 @@ def test_clients_pick_by_a_metric_and_finetune_what_they_picked():
     assert (picked != tuned).any()
 
 
+@pytest.mark.slow
 def test_byzantine_clients_and_the_median_of_each_model_agree_with_the_oracle():
     attack = maxfl.attacks.byzantine(0.34, update_scale=-2.0)
     options = {"aggregator": maxfl.aggregators.median(), "attack": attack, "seed": 7}
@@ -164,6 +168,7 @@ def test_one_model_is_no_portfolio(sweep):
     assert_same_models(sweep, plain, 1)
 
 
+@pytest.mark.slow
 def test_the_number_of_devices_does_not_matter():
     two, one = trained(seed=7), trained(seed=7, devices=small.one_device())
     assert_same_run(two, one)
@@ -174,6 +179,7 @@ def test_the_number_of_devices_does_not_matter():
 # ----------------------------------------------------------------------------- streams, resuming
 
 
+@pytest.mark.slow
 def test_a_stream_trains_the_same_models():
     in_memory = trained(seed=7)
     streamed = maxfl.stream(

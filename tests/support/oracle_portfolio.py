@@ -46,7 +46,7 @@ class Method(NamedTuple):
         epsilon: ε, added to the sum of a model's weights.
         temperature: T, unless it is tracked.
         tracking: How T follows the gaps; None where it is fixed.
-        patience: Rounds after which a model that nobody trains starts anew; 0 for never.
+        patience: Participants per model after which one that nobody trains starts anew; 0: never.
         beta: Momentum of the server's steps; 0 for plain ones.
         cost: What requirements are about.
         finetune_steps: Steps that clients fine-tune the model that they picked by, before they
@@ -71,7 +71,7 @@ class Portfolio(NamedTuple):
     Attributes:
         models: w_1 .. w_K.
         velocities: What the server's momentum keeps for each.
-        idle: For each, rounds since a participating client last trained it.
+        idle: For each, participants since one last trained it.
         donor: The model that most participants of the last round trained whose gap was above 0.
         unmet_gap: Mean gap of those of them that trained the donor; ∞ without any.
         scale: s of a tracked temperature, of all models together; 0 before it is known.
@@ -112,13 +112,14 @@ def begin(models: Sequence[Params]) -> Portfolio:
 
 
 def start_anew(portfolio: Portfolio, patience: int) -> tuple[Portfolio, int | None]:
-    """Copy the donor over the one that has been idle longest, if for `patience` rounds.
+    """Copy the donor over the one that has been idle longest, if long enough.
 
     Returns:
         The portfolio, and the model that started anew; None where none did.
     """
     longest = max(portfolio.idle)
-    if patience == 0 or longest < patience or portfolio.unmet_gap == math.inf:
+    too_soon = longest < patience * len(portfolio.models)
+    if patience == 0 or too_soon or portfolio.unmet_gap == math.inf:
         return portfolio, None
     vacant = portfolio.idle.index(longest)
     models, velocities = list(portfolio.models), list(portfolio.velocities)
@@ -244,7 +245,7 @@ def train(
             w, velocity = momentum(w, mean, velocity, server_lr, method.beta)
         models.append(w)
         velocities.append(velocity)
-        idle.append(0 if its_clients else portfolio.idle[j] + 1)
+        idle.append(0 if its_clients else portfolio.idle[j] + len(cohort))
     gaps = [
         [choices[k].gap for k in cohort if choices[k].trains == j and choices[k].gap > 0.0]
         for j in range(len(models))

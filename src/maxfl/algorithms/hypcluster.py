@@ -1,7 +1,8 @@
 """HypCluster: each client picks one of K models, which minimise the loss over all their samples.
 
 Mansour, Mohri, Ro, Suresh, "Three Approaches for Personalization with Applications to Federated
-Learning", 2020, algorithm 1, with FedAvg for its steps of SGD on Σ_{k: j_k = j} n_k F_k(w_j).
+Learning", 2020, algorithm 1, with FedAvg for its steps of SGD on the sum of n_k F_k(w_j) over the
+clients of model j.
 
     j_k = argmin_j F_k(w_j),   w_k ← τ steps of SGD from w_{j_k}
     w_j ← w_j − η_g · Σ n_k (w_j − w_k) / Σ n_k over the clients k with j_k = j

@@ -21,7 +21,7 @@ COMMANDS = {
     ),
     "portfolio": Subcommand(
         "maxfl.cli.portfolio",
-        "How many global models does this federation need? Try one, two, three, ...",
+        "Find out how many global models a federation needs.",
     ),
     "watch": Subcommand(
         "maxfl.cli.report",

@@ -42,15 +42,15 @@ def portfolio_command(
         ),
     ] = None,
     gain: Annotated[
-        float,
+        float | None,
         typer.Option(
             "--gain",
             metavar="G",
             min=0,
             max=1,
-            help="Without --share: GM-Appeal that a further model must add to be worth it.",
+            help="Instead: what a further model must add to be worth it; by default 0.02.",
         ),
-    ] = 0.02,
+    ] = None,
     setting: Settings = None,
     out: Annotated[
         Path | None,
@@ -67,21 +67,27 @@ def portfolio_command(
 
     Example: maxfl portfolio examples/opt-out.toml --most 5 --share 0.9
     """  # fmt: skip
-    from maxfl.report.portfolio.sizes import enough
+    from maxfl.report.portfolio.sizes import GAIN, enough
+    from maxfl.report.statistics.compare import FEWEST_SEEDS
     from maxfl.report.write import write_report
 
+    if share is not None and gain is not None:
+        raise InputError("--share and --gain are two ways to say what is enough: give one of them")
     folder = out or Path("runs") / f"{config.stem}-portfolio"
     _train(config, setting, folder, most=most, seeds=seeds, resume=resume,
            max_parallel=max_parallel)  # fmt: skip
     family = _read_sizes(folder)
     made = write_report(folder, force=True)
-    found = enough(family, share, gain)
+    found = enough(family, share, GAIN if gain is None else gain)
     if as_json:
         typer.echo(json.dumps(_as_json(family, found.models, found.why), indent=2))
         return
     _show(family)
     style = "bold" if found.models is not None else "yellow"
-    console.print(f"{found.why[0].upper()}{found.why[1:]}.", style=style, highlight=False)
+    console.print(f"Enough: {found.why}.", style=style, highlight=False)
+    if seeds < FEWEST_SEEDS:
+        console.print(f"{seeds} seed{'s tell' if seeds > 1 else ' tells'} little: --seeds "
+                      f"{FEWEST_SEEDS} or more.", style="yellow", highlight=False)  # fmt: skip
     console.print(f"Page: {made.folder / 'report.html'}", soft_wrap=True, highlight=False)
 
 
@@ -103,10 +109,15 @@ def _train(
             f"{config} has a table [sweep], and maxfl portfolio makes a sweep of its own: leave it "
             f'out, or use maxfl sweep with --over "{MODELS}=[1,2,3]"'
         )
-    first = validate(raw, where).seed
+    if MODELS in changes:
+        raise InputError(f"--set {MODELS}: --most says how many models are tried")
+    checked = validate(raw, where)
+    if checked.portfolio.models > 1:
+        announce(f"Note: {MODELS} of {config} does nothing here: --most says how many are tried.")
+    first = checked.seed
     swept = {"portfolio": {"models": [*range(1, most + 1)]}, "seed": [*range(first, first + seeds)]}
     grid = expand({**raw, "sweep": swept}, where)
-    refuse_swept(grid, [key for key in changes if key == MODELS])
+    refuse_swept(grid, changes)
     note_unused(grid.configs)
     fetch_data([one.data for one in grid.configs])
     with explain_interrupt(folder), progress_bar("starting") as bar:
@@ -140,7 +151,7 @@ def _show(family: "Sizes") -> None:
                      f"{'s' if seeds > 1 else ''} (95 % intervals)"),
         title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False,
     )  # fmt: skip
-    for heading in ("models", *family.groups, "last adds, seen"):
+    for heading in ("models", *family.groups, "last model adds"):
         table.add_column(heading, justify="right", no_wrap=True)
     for size in family.sizes:
         added = size.added.get("seen")

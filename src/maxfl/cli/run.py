@@ -140,8 +140,10 @@ def run_command(
                 labels=Labels(config=checked.as_json(), code=code_of([checked])),
                 trackers=trackers,
             )
-        rounds = checked.training.rounds
-        _show(folder, f"{checked.algorithm.name} after {rounds} round{'s' if rounds > 1 else ''}")
+        rounds, models = checked.training.rounds, checked.portfolio.models
+        several = f" with {models} models" if models > 1 else ""
+        length = f"{rounds} round{'s' if rounds > 1 else ''}"
+        _show(folder, f"{checked.algorithm.name}{several} after {length}")
 
 
 @app.command("sweep", cls=ComputingCommand)
@@ -277,6 +279,13 @@ def _end_at_once(code: int) -> NoReturn:
     os._exit(code)
 
 
+def _show_models(groups: dict[str, list[dict[str, int]]]) -> None:
+    """Print how many clients picked each of several models, and how many of these it satisfies."""
+    for group, models in groups.items():
+        each = ", ".join(f"{one['satisfied']} of {one['clients']}" for one in models)
+        console.print(f"Satisfied {group} clients of each model: {each}.", highlight=False)
+
+
 def _show(folder: Path, title: str, *, is_sweep: bool = False) -> None:
     from maxfl.cli.compare import show_standing
     from maxfl.distributed.processes import is_leader
@@ -285,7 +294,10 @@ def _show(folder: Path, title: str, *, is_sweep: bool = False) -> None:
 
     if is_leader():
         with explain_damage(str(folder / SUMMARY)):
-            show_summary(read_json(folder / SUMMARY)["configurations"], title)
+            entries = read_json(folder / SUMMARY)["configurations"]
+            show_summary(entries, title)
+            if len(entries) == 1:
+                _show_models(entries[0].get("portfolio", {}))
             if is_sweep:
                 show_standing(folder)
         console.print(f"Results: {folder}", soft_wrap=True)

@@ -11,11 +11,11 @@ model j_k that it picked,
 and MaxFL's q_k is of the gap F_k(w_{j_k}) − ρ_k. What a method keeps beside the model, such as a
 temperature, is one for all models: it follows the gaps of all clients, each with its own pick.
 
-Every model starts from a draw of its own. One that nobody has picked for ``patience`` rounds starts
-anew where it may serve somebody better: as a copy of the donor, the model that most of the clients
-that were not satisfied had in the last round. Of the clients that pick either, those train the copy
-whose gap is at least the mean gap of these, and so the two part. docs/portfolio.md has what happens
-without own starts and without starting anew.
+Every model starts from a draw of its own. One that none of the last ``patience``·K clients picked
+starts anew where it may serve somebody better: as a copy of the donor, the model that most of the
+clients that were not satisfied had in the last round. Of the clients that pick either, those train
+the copy whose gap is at least the mean gap of these, and so the two part. docs/portfolio.md has
+what happens without own starts and without starting anew.
 """
 
 from typing import Any, NamedTuple
@@ -26,11 +26,12 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
 
-from maxfl.core.algorithm import WeightedSum
+from maxfl.core.algorithm import Algorithm, WeightedSum
 from maxfl.utils.errors import check_number
 
-PATIENCE = 5
-"""Rounds in which nobody picks a model until it starts anew."""
+PATIENCE = 20
+"""A model that a share s of all clients picks has none of patience·K of them with a probability of
+(1 − s)^(patience·K): e⁻²⁰ if s is a K-th, and 5·10⁻⁵ if it is half of that."""
 
 
 class PortfolioHParams(NamedTuple):
@@ -38,7 +39,7 @@ class PortfolioHParams(NamedTuple):
 
     Attributes:
         models: K.
-        patience: Rounds in which nobody picks a model until it starts anew; 0 for never.
+        patience: Clients per model that pick others until a model starts anew; 0 for never.
     """
 
     models: Any = 1
@@ -50,6 +51,12 @@ class Portfolio(NamedTuple):
 
     hparams: PortfolioHParams = PortfolioHParams()
 
+    def hparams_for(self, algorithm: Algorithm) -> PortfolioHParams:
+        """Return the hyper-parameters by the rules of a method: some never start a model anew."""
+        if not algorithm.never_starts_anew:
+            return self.hparams
+        return self.hparams._replace(patience=np.zeros_like(self.hparams.patience))
+
     @property
     def most_models(self) -> int:
         """The largest K of a sweep."""
@@ -60,7 +67,7 @@ class PortfolioState(NamedTuple):
     """What the server knows of a portfolio before a round.
 
     Attributes:
-        idle: Rounds since somebody trained each model, int32[models].
+        idle: Clients that trained others since somebody trained each model, int32[models].
         donor: The model that most clients trained that were not satisfied in the last round, int32.
         unmet_gap: Mean gap of those clients; ∞ where all were satisfied.
     """
@@ -82,7 +89,7 @@ def portfolio(models: ArrayLike = 2, patience: ArrayLike = PATIENCE) -> Portfoli
 
     Args:
         models: K, how many.
-        patience: Rounds in which nobody picks a model until it starts anew; 0 for never.
+        patience: A model that none of the last patience·K clients picked starts anew; 0 for never.
     """
     check_number("portfolio.models", models, least=1, whole=True)
     check_number("portfolio.patience", patience, least=0, whole=True)
@@ -121,7 +128,7 @@ def vacancy(hparams: PortfolioHParams, state: PortfolioState) -> Vacancy:
     """
     idle = jnp.where(jnp.arange(len(state.idle)) < hparams.models, state.idle, -1)
     model = jnp.argmax(idle).astype(jnp.int32)
-    long_enough = (hparams.patience > 0) & (idle[model] >= hparams.patience)
+    long_enough = (hparams.patience > 0) & (idle[model] >= hparams.patience * hparams.models)
     return Vacancy(model, long_enough & jnp.isfinite(state.unmet_gap))
 
 
@@ -157,7 +164,7 @@ def next_state(
     """
     donor = jnp.argmax(unmet).astype(jnp.int32)
     mean = jnp.where(unmet[donor] > 0, unmet_gaps[donor] / jnp.maximum(unmet[donor], 1), jnp.inf)
-    idle = jnp.where(clients > 0, 0, state.idle + 1)
+    idle = jnp.where(clients > 0, 0, state.idle + clients.sum()).astype(jnp.int32)
     renewed = PortfolioState(idle, donor, mean.astype(jnp.float32))
     return jax.tree.map(lambda new, old: jnp.where(clients.sum() > 0, new, old), renewed, state)
 
@@ -169,4 +176,21 @@ def select(models: Any, model: Array) -> Any:
 
 def add_per_model(total: WeightedSum, replies: WeightedSum, model: Array) -> WeightedSum:
     """Add one client's sums, or those of several with a leading axis, to those of their models."""
-    return jax.tree.map(lambda sums, value: sums.at[model].add(value), total, replies)
+    if model.ndim == 0:
+        return jax.tree.map(lambda sums, value: sums.at[model].add(value), total, replies)
+    return jax.tree.map(
+        lambda sums, values: sums + sum_per_model(sums, values, model), total, replies
+    )
+
+
+def sum_per_model(like: Array, values: Array, model: Array) -> Array:
+    """Sum values [m, ...] by the models of their clients, int[m], to [models, ...].
+
+    Masked sums, whose order is fixed: an accelerator would scatter in any order, and round so.
+    """
+
+    def of_model(number: Array) -> Array:
+        mine = (model == number).reshape(-1, *[1] * (values.ndim - 1))
+        return jnp.where(mine, values, 0).sum(0, dtype=like.dtype)
+
+    return jax.vmap(of_model)(jnp.arange(len(like)))

@@ -18,7 +18,7 @@ from maxfl.core.federation import Federation, Samples
 from maxfl.core.local_optimizers import LocalOptimizer
 from maxfl.core.model import Model, ModelSummary, model_inputs
 from maxfl.core.participation import Participation, everyone
-from maxfl.core.portfolio import Portfolio, PortfolioHParams
+from maxfl.core.portfolio import Portfolio
 from maxfl.core.requirements.requirement import Requirement, solo
 from maxfl.core.requirements.solo_training import TRAINING
 from maxfl.core.schedules import Schedule, ScheduleHParams, ScheduleKind
@@ -95,7 +95,7 @@ class Experiment(NamedTuple):
             self.local_optimizer.hparams,
             self._over_all_rounds(self.local_schedule),
             self._over_all_rounds(self.server_schedule),
-            self._portfolio_hparams,
+            self.portfolio.hparams_for(self.algorithm),
         )
 
     def _over_all_rounds(self, schedule: Schedule) -> ScheduleHParams:
@@ -180,13 +180,7 @@ class Experiment(NamedTuple):
     def _describe_portfolio(self) -> dict[str, Any]:
         """Return what differs from one global model, if anything does."""
         several = self.portfolio.most_models > 1
-        return {"portfolio": _plain(self._portfolio_hparams)} if several else {}
-
-    @property
-    def _portfolio_hparams(self) -> PortfolioHParams:
-        """Hyper-parameters of the portfolio, by the rules of the method."""
-        hparams = self.portfolio.hparams
-        return hparams._replace(patience=0) if self.algorithm.never_starts_anew else hparams
+        return {"portfolio": _plain(self.portfolio.hparams_for(self.algorithm))} if several else {}
 
     def _describe_local_steps(self) -> dict[str, Any]:
         """Return what differs from plain steps at constant rates; nothing, where nothing does."""

@@ -44,7 +44,8 @@ class History(NamedTuple):
         solo: The solo models' results, [C, K] each.
         thresholds: Requirements, [C, K] each.
         is_byzantine: Who is Byzantine in each configuration, bool[C, K]; they count in no mean.
-        params: The final global model, leading axis C; of a portfolio leading axes C and models.
+        params: The final global model, leading axis C; of a portfolio leading axes C and models, of
+            which those beyond ``models_of`` a configuration mean nothing.
         steps: The server's step of each round, [C, R] each; () where they are not known.
         counts: Of all clients, where data are streamed and the history is that of the evaluation
             clients; else ().
@@ -83,6 +84,9 @@ class History(NamedTuple):
         many = [counted(count, "configuration")] if count > 1 else []
         last = self._last()
         appeal = [f"{g} {span(last.gm_appeal(g), '{:.2f}'.format)}" for g in self.groups]
+        if self.has_portfolio:
+            models = np.array([self.models_of(c) for c in range(count)])
+            many.append(f"{span(models, '{:d}'.format)} models")
         return [f"{name}{counted(rounds, 'round')}", *many, f"GM-Appeal of {', '.join(appeal)}"]
 
     def _rows(self) -> Rows:

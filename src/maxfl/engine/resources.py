@@ -175,7 +175,7 @@ def footprint(experiment: Experiment, in_memory: Federation, eval_batch: EvalBat
     return Footprint(
         data=_bytes((in_memory[:2], in_memory.judging, frozen)),
         configuration=4 * state
-        + SORTED * gathered * (models * _bytes(params) + _bytes(client_state))
+        + SORTED * gathered * (_bytes(params) + _bytes(client_state))
         + models * _losses(in_memory, model, params, eval_batch.everyone, varying=1)
         + 4 * measures * training.evaluations * in_memory.clients,
         client=step

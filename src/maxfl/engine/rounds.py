@@ -17,6 +17,7 @@ from maxfl.core.portfolio import (
     add_per_model,
     next_state,
     start_anew,
+    sum_per_model,
     vacancy,
 )
 from maxfl.core.prng import Purpose, key
@@ -94,7 +95,7 @@ def train_cohort(
     client_states = write_states(
         state.client_states, slots, cohort.participated, replies.client_state
     )
-    step = _measure_step(state.server.params, server.params)
+    step = _measure_step(context, state.server.params, server.params)
     record = CohortRecord(
         cohort.client_id, sampled, cohort.participated, cohort.weight, replies.model
     )
@@ -115,11 +116,13 @@ def start_vacant_model(
 
 def _count_picks(state: PortfolioState, replies: ClientReply) -> PortfolioState:
     """Return what the server knows of a portfolio after a round."""
-    cohort, none = replies.report, jnp.zeros_like(state.idle)
+    cohort = replies.report
     gap = cohort.cost - cohort.requirement
-    unmet = cohort.participated & (gap > 0)
-    gaps = jnp.zeros(len(none)).at[replies.model].add(jnp.where(unmet, gap, 0.0))
-    clients, unmet = (none.at[replies.model].add(who) for who in (cohort.participated, unmet))
+    is_unmet = cohort.participated & (gap > 0)
+    clients, unmet = (
+        sum_per_model(state.idle, who, replies.model) for who in (cohort.participated, is_unmet)
+    )
+    gaps = sum_per_model(jnp.zeros(len(clients)), jnp.where(is_unmet, gap, 0.0), replies.model)
     return next_state(state, clients, unmet, gaps)
 
 
@@ -160,14 +163,20 @@ def _totals(context: RoundContext, replies: ClientReply) -> WeightedSum:
     if not spec.has_portfolio:
         return aggregate(spec.aggregator, hparams.aggregator, replies.update, weight)
     of_model = replies.model == jnp.arange(spec.models)[:, None]
-    return jax.vmap(partial(aggregate, spec.aggregator, hparams.aggregator, replies.update))(
-        jnp.where(of_model, weight, 0.0)
-    )
+    # One after another: each needs copies of all updates.
+    rule = partial(aggregate, spec.aggregator, hparams.aggregator, replies.update)
+    return jax.lax.map(rule, jnp.where(of_model, weight, 0.0))
 
 
-def _measure_step(old: Params, new: Params) -> ModelStep:
-    moved = difference(trained(new), trained(old))
-    return ModelStep(optax.tree.norm(moved), optax.tree.norm(trained(new)))
+def _measure_step(context: RoundContext, old: Params, new: Params) -> ModelStep:
+    """Measure the server's step, of several models over all that the configuration has."""
+    old, new = trained(old), trained(new)
+    if context.spec.has_portfolio:
+        exists = jnp.arange(context.spec.models) < context.hparams.portfolio.models
+        old, new = jax.tree.map(
+            lambda a: jnp.where(exists.reshape(-1, *[1] * (a.ndim - 1)), a, 0.0), (old, new)
+        )
+    return ModelStep(optax.tree.norm(difference(new, old)), optax.tree.norm(new))
 
 
 def _sample_cohort(context: RoundContext, round_: Array, measured: Any) -> tuple[Array, Array]:

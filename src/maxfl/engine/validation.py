@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from maxfl.core.aggregators import AggregationRule, Aggregator
+from maxfl.core.aggregators import AggregationRule, Aggregator, krum_limit
 from maxfl.core.algorithm import (
     Algorithm,
     Client,
@@ -140,34 +140,44 @@ def _check_portfolio(experiment: Experiment) -> None:
             "keep_local: a client that keeps the model's state would need one for each model of a "
             "portfolio; let the state travel (keep_local=False), or take portfolio.models = 1"
         )
+    needed = most * (krum_limit(experiment.aggregator.hparams) + 1)
+    is_krum = experiment.aggregator.rule is AggregationRule.KRUM
+    if is_krum and np.max(needed) > experiment.training.cohort:
+        raise InputError(
+            f"Krum needs more than 2 · num_byzantine + 2 updates of each model, so that "
+            f"portfolio.models = {most} needs a training.cohort of {np.max(needed)} or more, not "
+            f"{experiment.training.cohort}: raise it, or take another server.aggregator"
+        )
     if _state_follows_updates(algorithm, experiment.model):
         raise InputError(
-            f"{algorithm.name} keeps something at the server that is made of the updates of one "
-            f"model, and a portfolio has several: take portfolio.models = 1, or a method such as "
-            f"maxfl-auto, fedavg or ifca"
+            f"{algorithm.name} keeps something at the server that is made of one model, of its "
+            f"updates or their weights, and a portfolio has several: take portfolio.models = 1, or "
+            f"a method such as maxfl-auto, fedavg or ifca"
         )
 
 
 def _state_follows_updates(algorithm: Algorithm, model: Model) -> bool:
-    """Tell whether a method's server state depends on the sums of updates, as SCAFFOLD's does."""
+    """Tell whether a method's server state depends on a model or its sums, as SCAFFOLD's does."""
     hparams = jax.tree.map(lambda a: jnp.float32(a.flat[0]), as_arrays(algorithm.hparams))
 
     def next_state(key: Any, factor: Any) -> Any:
-        params = model.init(key)
-        server, one = Server(params, algorithm.init_server(params, 1)), jnp.float32(1)
+        params = jax.tree.map(lambda w: factor * w, model.init(key))
+        start = model.init(key)
+        server, one = Server(params, algorithm.init_server(start, 1)), jnp.float32(1)
         client = Client(jnp.int32(0), jnp.int32(1), one, one, one)
         task = LocalTask(lambda w, *_: w, 1, one)
         update, _ = algorithm.client_update(
-            hparams, server, algorithm.init_client(params), client, task
+            hparams, server, algorithm.init_client(start), client, task
         )
-        total = WeightedSum(jax.tree.map(lambda u: factor * u, update), one)
+        total = WeightedSum(update, factor)
         cohort = Cohort(*(jnp.asarray(a)[None] for a in (0, True, one, one, one)))
         return algorithm.server_update(hparams, server, total, cohort)[1]
 
-    # Of two factors of the updates, what does not depend on them has no axis for the factors.
-    key = jax.eval_shape(lambda: jax.random.key(0))
+    # What depends on neither has no axis for the factors, of which there are two.
+    key, factors = jax.eval_shape(lambda: jax.random.key(0)), jnp.ones(2)
+    jax.eval_shape(jax.vmap(next_state, (None, 0)), key, factors)  # a mistake of the method's own
     try:
-        jax.eval_shape(jax.vmap(next_state, (None, 0), None), key, jnp.ones(2))
+        jax.eval_shape(jax.vmap(next_state, (None, 0), None), key, factors)
     except ValueError:
         return True
     return False

@@ -81,8 +81,7 @@ class StrategyConfig(NamedTuple):
     @property
     def portfolio_hparams(self) -> PortfolioHParams:
         """Hyper-parameters of the portfolio, by the rules of the method."""
-        hparams = self.portfolio.hparams
-        return hparams._replace(patience=0) if self.algorithm.never_starts_anew else hparams
+        return self.portfolio.hparams_for(self.algorithm)
 
     def is_state(self, name: str) -> bool:
         """Return whether an array is state, which no gradient trains and the server averages."""

@@ -61,7 +61,7 @@ LEAVING: dict[str, Settings] = {"leave after 10": OPT_OUT, "never leave": NEVER}
 FLIPPED: Settings = {FLIP: 0.3}
 
 
-def _part(
+def held_out_part(
     label: str,
     base: Settings,
     solo_rate: float,
@@ -69,7 +69,7 @@ def _part(
     note: str = "",
     paper: Settings | None = None,
 ) -> Part:
-    """Return a part with solo models of one learning rate."""
+    """Return a part in which clients judge by held-out data, with solo models of one rate."""
     settings = {**base, **JUDGED, "requirement.local_lr": solo_rate}
     for other in others:
         settings |= other
@@ -79,14 +79,14 @@ def _part(
 
 
 PARTS = (
-    *(_part(f"clusters: solo rate {rate}", CLUSTERS, rate) for rate in (0.005, 0.01, 0.05)),
+    *(held_out_part(f"clusters: solo rate {rate}", CLUSTERS, rate) for rate in (0.005, 0.01, 0.05)),
     *(
-        _part(f"skewed: {flipped}{name}", FMNIST, 0.05, leaving, change)
+        held_out_part(f"skewed: {flipped}{name}", FMNIST, 0.05, leaving, change)
         for flipped, change in {"": {}, "30 % flipped, ": FLIPPED}.items()
         for name, leaving in LEAVING.items()
     ),
     *(
-        _part(
+        held_out_part(
             f"EMNIST: solo rate {rate}, {name}", EMNIST, rate, leaving,
             note=EMNIST_PART, paper=PAPER_EMNIST,
         )
@@ -94,11 +94,13 @@ PARTS = (
         for name, leaving in LEAVING.items()
     ),
     *(
-        _part(f"tweets: {name}", TWEETS, 0.05, leaving, note=STAND_IN, paper=PAPER_TWEETS)
+        held_out_part(f"tweets: {name}", TWEETS, 0.05, leaving, note=STAND_IN, paper=PAPER_TWEETS)
         for name, leaving in LEAVING.items()
     ),
     *(
-        _part(f"synthetic: {name}", SYNTHETIC, 0.001, leaving, {"data.synthetic_samples": 200})
+        held_out_part(
+            f"synthetic: {name}", SYNTHETIC, 0.001, leaving, {"data.synthetic_samples": 200}
+        )
         for name, leaving in LEAVING.items()
     ),
 )  # fmt: skip
@@ -120,7 +122,7 @@ MULTIPLES = (2.0, 1.5, 1.2, 1.0, 0.8)
 WHEN_STUDY = Study(
     "when",
     tuple(
-        _part(
+        held_out_part(
             f"{100 * fraction:.0f} % in conflict: ρ = {multiple:g} × solo", FMNIST, 0.05, NEVER,
             {FLIP: fraction, "requirement.multiple": multiple},
         )

@@ -4,8 +4,8 @@ One requirement for all methods, judged by data held out from training, steps th
 the same points of the search: as in ``common``. Nobody leaves. docs/portfolio.md shows them.
 """
 
-from maxfl.paper.common import AUTO, FLIPPED, JUDGED, RATES
-from maxfl.paper.declare import Column, Exhibit, Method, Metric, Part, Settings, Study
+from maxfl.paper.common import AUTO, COMMON_STUDY, FLIPPED, held_out_part
+from maxfl.paper.declare import Column, Exhibit, Method, Metric, Settings, Study
 from maxfl.paper.settings import (
     CLUSTERS,
     EMNIST,
@@ -28,29 +28,13 @@ UNEQUAL: Settings = {
 """Where HypCluster, which weighs clients by their samples, is another method than IFCA."""
 
 
-def _part(
-    label: str,
-    base: Settings,
-    solo_rate: float,
-    *others: Settings,
-    note: str = "",
-    paper: Settings | None = None,
-) -> Part:
-    """Return a part with solo models of one learning rate."""
-    settings = {**base, **JUDGED, "requirement.local_lr": solo_rate}
-    for other in others:
-        settings |= other
-    settings.pop("training.local_lr", None)  # the search's
-    return Part(label, settings, RATES, note, paper or {})
-
-
 PARTS = (
-    _part("clusters", CLUSTERS, 0.01, TEN_CLIENTS),
-    _part("skewed: 30 % flipped", FMNIST, 0.05, TEN_CLIENTS, FLIPPED),
-    _part("skewed: nobody flipped", FMNIST, 0.05, TEN_CLIENTS),
-    _part("unequal sizes: 30 % flipped", FMNIST, 0.05, TEN_CLIENTS, FLIPPED, UNEQUAL),
-    _part("EMNIST", EMNIST, 0.05, note=EMNIST_PART, paper=PAPER_EMNIST),
-    _part("tweets", TWEETS, 0.05, note=STAND_IN, paper=PAPER_TWEETS),
+    held_out_part("clusters", CLUSTERS, 0.01, TEN_CLIENTS),
+    held_out_part("skewed: 30 % flipped", FMNIST, 0.05, TEN_CLIENTS, FLIPPED),
+    held_out_part("skewed: nobody flipped", FMNIST, 0.05, TEN_CLIENTS),
+    held_out_part("unequal sizes: 30 % flipped", FMNIST, 0.05, TEN_CLIENTS, FLIPPED, UNEQUAL),
+    held_out_part("EMNIST", EMNIST, 0.05, note=EMNIST_PART, paper=PAPER_EMNIST),
+    held_out_part("tweets", TWEETS, 0.05, note=STAND_IN, paper=PAPER_TWEETS),
 )
 
 
@@ -73,17 +57,14 @@ FINETUNED_AUTO = Method(
     {**AUTO.settings, "personalization.finetune_steps": FINETUNE_STEPS},
 )
 DITTO = Method("Ditto", {"algorithm.name": "ditto"})
-GRID = {"training.local_lr": (0.1, 0.05, 0.01), "training.server_lr": (1.0, 3.0)}
-SEARCH_SEEDS = (100, 101, 102, 103, 104)
-
 PORTFOLIO_STUDY = Study(
     "portfolio",
     PARTS,
     (FEDAVG, *_sizes(IFCA), *_sizes(HYPCLUSTER), AUTO, *_sizes(AUTO)),
-    GRID,
+    COMMON_STUDY.grid,
     "gm_appeal_judging",
     seeds=10,
-    search_seeds=SEARCH_SEEDS,
+    search_seeds=COMMON_STUDY.search_seeds,
     evaluate_every=50,
     baseline=FEDAVG.label,
 )

@@ -74,12 +74,14 @@ class Estimate(NamedTuple):
         low: Lower end; NaN without an interval.
         high: Upper end.
         digits: Printed after the point.
+        signed: Whether a plus is printed too.
     """
 
     mean: float
     low: float
     high: float
     digits: int
+    signed: bool = True
 
     @classmethod
     def of(cls, interval: Sequence[float], digits: int | None, percent: bool = False) -> "Estimate":
@@ -94,7 +96,7 @@ class Estimate(NamedTuple):
     def texts(self) -> tuple[str, ...]:
         """What columns of a file hold."""
         return tuple(
-            _number(v, self.digits, signed=True) if np.isfinite(v) else "n/a" if i == 0 else ""
+            _number(v, self.digits, self.signed) if np.isfinite(v) else "n/a" if i == 0 else ""
             for i, v in enumerate((self.mean, self.low, self.high))
         )
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from maxfl.report.comparison import Standing, standing
+from maxfl.report.portfolio.sizes import models_of
 from maxfl.report.series import used_model
 from maxfl.report.statistics.compare import AHEAD, Results, few_seeds
 from maxfl.report.table import Estimate, Probability, Statistic
@@ -36,8 +37,10 @@ def _names(results: Results, case: str) -> dict[str, str]:
     used = {m: used_model(results.series, case, m) for m in methods}
     if "personal" not in used.values():
         return {m: m for m in methods}
-    kinds = {"personal": "personal models", "global": "one global model"}
-    return {m: f"{m} ({kinds[model]})" for m, model in used.items()}
+    one = {m for m in methods if models_of(results.source.of(case, m)[0]) == 1}
+    kinds = {m: "personal models" if model == "personal" else "one global model"
+             for m, model in used.items() if model == "personal" or m in one}  # fmt: skip
+    return {m: f"{m} ({kinds[m]})" if m in kinds else m for m in methods}
 
 
 def _verdict(found: Standing, names: dict[str, str], seeds: int) -> str:

@@ -49,7 +49,7 @@ def summarise(
             "decides": None if decides is None else history.metric_infos[decides]._asdict(),
             **figures[c]["global"],
             "personal": figures[c].get("personal"),
-            **({"portfolio": _portfolio(history, c)} if history.has_portfolio else {}),
+            **({"portfolio": _portfolio(history, c)} if history.models_of(c) > 1 else {}),
         }
         for c, chosen in enumerate(values)
     ]

@@ -1,5 +1,7 @@
 """GM-Appeal by the number of models, worked by hand from made-up runs."""
 
+import csv
+
 import numpy as np
 import pytest
 
@@ -72,7 +74,7 @@ def test_sizes_of_one_method_are_put_together(results):
 
 def test_the_table_says_what_is_enough(results):
     text = to_markdown(sizes_table(portfolio_sizes(results), results))
-    assert "Enough for MaxFL auto: 3 models: 81 % of the seen clients are satisfied" in text
+    assert "for MaxFL auto: not to be told: the largest portfolio, 3 models, satisfies 81 %" in text
     assert "| MaxFL auto | 2 | seen | 2 | 0.75" in text
     assert "+0.38" in text
 
@@ -90,10 +92,13 @@ def sizes(*appeal):
     ("appeal", "options", "models", "word"),
     [
         ((0.3, 0.6, 0.61, 0.62), {}, 2, "less than 0.02 each"),
-        ((0.3, 0.6, 0.61, 0.9), {}, 4, "try larger"),
+        ((0.3, 0.6, 0.61, 0.9), {}, None, "try larger"),
+        ((0.20, 0.22), {}, None, "adds 0.02 or more"),
+        ((0.1, 0.1, 0.3), {}, None, "satisfies 30 %"),
         ((0.5, 0.51, 0.5), {}, 1, "one model: 50 %"),
         ((0.3, 0.6, 0.9), {"gain": 0.4}, 1, "less than 0.4"),
         ((0.3, 0.6, 0.9), {"share": 0.55}, 2, "55 % were asked for"),
+        ((0.85, float(np.float32(0.9))), {"share": 0.9}, 2, "90 % of the seen"),
         ((0.3, 0.6, 0.5), {"share": 0.95}, None, "the best of them, 2 models, satisfies 60 %"),
     ],
 )
@@ -110,9 +115,9 @@ def test_clients_of_each_model_and_what_they_share(results):
     assert first["seen clients"] == "4"
     assert first["unseen clients"] == "1"
     assert first["satisfied, seen"] == "3", "clients 0, 2 and 4 of the first six"
-    assert "1 of 5 contradict" in first["what they have in common"], "client 0; 5 has the other"
+    assert "1 of 5 contradict" in first["labels in common"], "client 0; 5 has the other"
     thirds = [rows["MaxFL auto, 3 models", model][-1] for model in range(3)]
-    assert thirds[1].startswith("label 1 100 % (all: 30 %)")
+    assert thirds[1].startswith("label 1: 100 % (all: 30 %)")
     assert not any(row[0] == "MaxFL auto, 1 model" for row in table.rows)
 
 
@@ -127,7 +132,9 @@ def test_reports_without_a_portfolio_say_nothing_of_it(tmp_path):
 
 def test_the_report_has_tables_figures_and_data_for_the_page(folders, tmp_path):
     made = write_report(folders, tmp_path / "report")
-    assert (made.folder / "tables/portfolio.csv").is_file()
+    with (made.folder / "tables/portfolio.csv").open() as file:
+        header, *rows = csv.reader(file)
+    assert all(len(row) == len(header) for row in rows)
     assert (made.folder / "tables/portfolio-groups.tex").is_file()
     assert (made.folder / "figures/portfolio.svg").is_file()
     assert (made.folder / "figures/portfolio-groups.png").is_file()

@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordDict
+from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from maxfl.flower import keys
 from maxfl.flower.client.measuring import ClientCriterion, Measurement, NotFiniteError
+from maxfl.flower.replies.arrays import of_model, to_arrays, to_record
 from maxfl.flower.replies.metrics import MAX_MAGNITUDE
 
 
@@ -105,7 +106,7 @@ def with_model(message: Message, number: int) -> Message:
     """Return a message as if one of its models had come alone; the given one stays as it is."""
     content: RecordDict = message.content
     alone = {
-        key: ArrayRecord({name: _of_model(array, number) for name, array in record.items()})
+        key: to_record(of_model(to_arrays(record), number))
         for key, record in content.array_records.items()
     }
     made = copy.copy(message)
@@ -116,10 +117,6 @@ def with_model(message: Message, number: int) -> Message:
 def config_of(message: Message) -> ConfigRecord:
     """Return the config of a message."""
     return next(iter(message.content.config_records.values()), ConfigRecord())
-
-
-def _of_model(array: Array, number: int) -> Array:
-    return Array(np.asarray(array.numpy()[number, ...], order="C"))
 
 
 def _gap(measured: Measurement) -> float:

@@ -71,6 +71,8 @@ def address(messages: Iterable[Message], sent: Arrays, known: Mapping[int, int])
 def initial_models(models: int, given: Any) -> ArrayRecord:
     """Return what a federation starts from: a model, or several with a leading axis [models]."""
     if models == 1:
+        if isinstance(given, list) and len(given) == 1:  # of a number of models that is configured
+            (given,) = given
         if not isinstance(given, ArrayRecord):
             raise InputError(
                 f"initial_arrays is of type {type(given).__name__}: expected an ArrayRecord; "

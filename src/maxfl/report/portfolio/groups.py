@@ -50,7 +50,7 @@ def _frequent_labels(partition: Partition, member: NDArray[np.bool_]) -> str:
     order = np.argsort(-share)
     telling = [i for i in order if of_all[i] > 0 and share[i] >= MORE_FREQUENT * of_all[i]]
     named = [
-        f"{partition.labels[i]} {100 * share[i]:.0f} % (all: {100 * of_all[i]:.0f} %)"
+        f"{partition.labels[i]}: {100 * share[i]:.0f} % (all: {100 * of_all[i]:.0f} %)"
         for i in telling[:MOST_LABELS]
     ]
     left = len(telling) - len(named)
@@ -70,6 +70,8 @@ def groups_table(
             if trace is None or trace.picked is None:
                 continue
             models = int(first.settings.get("portfolio.models") or trace.picked.max() + 1)
+            if models == 1:  # of a sweep whose largest portfolio has several
+                continue
             for group in model_groups(trace, read_partition(first.run_folder), models):
                 seen, unseen = (group.is_member & (trace.seen == s) for s in (True, False))
                 member = group.is_member
@@ -84,7 +86,8 @@ def groups_table(
         return None
     headings = (
         "data", "method", "seed", "model", "seen clients", "unseen clients", "satisfied, seen",
-        "satisfied, unseen", measured.heading, "training samples, mean", "what they have in common",
+        "satisfied, unseen", f"{measured.heading}, of all of them", "training samples, mean",
+        "labels in common",
     )  # fmt: skip
     notes = (
         f"Of the first seed of each portfolio: honest clients by the model that they picked in the "

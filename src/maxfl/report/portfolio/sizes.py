@@ -10,22 +10,25 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from maxfl.report.configurations import SEEDS, Configuration
 from maxfl.report.measures import APPEAL, Measure, measure_of
-from maxfl.report.names import UNNAMED, label_of
-from maxfl.report.series import used_series
+from maxfl.report.names import UNNAMED, label_of, model_name
+from maxfl.report.series import used_model, used_series
 from maxfl.report.statistics.bootstrap import Interval, bootstrap
 from maxfl.report.statistics.compare import Results, difference
-from maxfl.report.statistics.pairing import federation_of, pair
+from maxfl.report.statistics.pairing import clients_of, federation_of, in_all_seeds, pair
 from maxfl.report.table import Cell, Estimate, Statistic, Table, narrow
+from maxfl.report.traces import read_trace
 
 MODELS = "portfolio.models"
-IGNORED = (MODELS, "portfolio.patience", *SEEDS, *UNNAMED)
-"""Settings that do not tell two methods apart here."""
+PATIENCE = "portfolio.patience"
+IGNORED = (MODELS, PATIENCE, *SEEDS, *UNNAMED)
+"""Settings that do not tell two methods apart here; of several models, patience does."""
 GAIN = 0.02
 """GM-Appeal that one more model must add to be worth it."""
+ROUNDING = 1e-6
+"""Of shares, which are float32."""
 FLOAT_BYTES, MIB = 4, 2**20
 
 
@@ -81,20 +84,29 @@ def portfolio_sizes(results: Results) -> list[Sizes]:
     """Return the portfolios of every method that has several sizes."""
     found = []
     for case in results.source.cases:
-        for members in _families(results, case).values():
-            if len(members) > 1:
-                found.append(_sizes(results, case, members))
+        for members in _families(results, case):
+            sizes = _sizes(results, case, members)
+            if len(sizes.sizes) > 1 and sizes.sizes[0].seeds:
+                found.append(sizes)
     return found
 
 
-def _families(results: Results, case: str) -> dict[Any, dict[int, Configuration]]:
-    """Return the first configurations of each method, by what its sizes have in common and K."""
-    families: dict[Any, dict[int, Configuration]] = {}
+def _families(results: Results, case: str) -> list[dict[int, Configuration]]:
+    """Return the first configurations of each method and patience, by K."""
+    alone: dict[str, Configuration] = {}
+    families: dict[tuple[str, str], dict[int, Configuration]] = {}
     for method in results.source.methods(case):
         first = results.source.of(case, method)[0]
-        key = tuple(sorted(_others(first).items(), key=lambda item: item[0]))
-        families.setdefault(repr(key), {})[models_of(first)] = first
-    return families
+        key = repr(sorted(_others(first).items()))
+        if models_of(first) == 1:
+            alone[key] = first
+        else:
+            patience = repr(first.settings.get(PATIENCE))
+            families.setdefault((key, patience), {})[models_of(first)] = first
+    return [
+        ({1: alone[key]} if key in alone else {}) | members
+        for (key, _), members in families.items()
+    ]
 
 
 def _others(configuration: Configuration) -> dict[str, Any]:
@@ -104,6 +116,7 @@ def _others(configuration: Configuration) -> dict[str, Any]:
 def _sizes(results: Results, case: str, members: Mapping[int, Configuration]) -> Sizes:
     source = results.source
     ordered = [members[models] for models in sorted(members)]
+    results = _with_clients(results, case, ordered)
     federations = [{c.seed: federation_of(c) for c in source.of(case, m.method)} for m in ordered]
     seeds = [s for s in federations[0] if all(f.get(s) == federations[0][s] for f in federations)]
     sizes, before = [], None
@@ -113,13 +126,31 @@ def _sizes(results: Results, case: str, members: Mapping[int, Configuration]) ->
     return Sizes(case, _common_name(results, case, members), sizes)
 
 
+def _with_clients(results: Results, case: str, members: Sequence[Configuration]) -> Results:
+    """Return results with the single clients of all sizes, also of those that are not drawn."""
+    traces = dict(results.traces)
+    for method in (one.method for one in members):
+        for one in results.source.of(case, method):
+            key = case, method, one.seed
+            if key not in traces:
+                trace = read_trace(one, used_model(results.series, case, method))
+                traces |= {} if trace is None else {key: trace}
+    return results._replace(traces=traces)
+
+
 def _common_name(results: Results, case: str, members: Mapping[int, Configuration]) -> str:
     """Name what the sizes of a method have in common, beside other methods of the same data."""
     others = [results.source.of(case, m)[0] for m in results.source.methods(case)]
-    first, among = next(iter(members.values())), [_others(other) for other in others]
-    differing = [k for k in _others(first) if len({repr(s.get(k)) for s in among}) > 1]
+    among = [_others(other) for other in others]
+    differing = [
+        k for k in _others(members[max(members)]) if len({repr(s.get(k)) for s in among}) > 1
+    ]
     names = {str(s.get("algorithm.name")) for s in among}
-    return label_of(first.settings, differing, names)
+    patience = {repr(other.settings.get(PATIENCE)) for other in others if models_of(other) > 1}
+    last = members[max(members)]
+    differing += [PATIENCE] if len(patience) > 1 else []
+    name = label_of(last.settings, differing, names)
+    return model_name(name, used_model(results.series, case, last.method))
 
 
 def _size(
@@ -149,25 +180,13 @@ def _appeal(
     results: Results, case: str, method: str, clients: str, seeds: Sequence[int]
 ) -> Interval:
     """Return GM-Appeal with its interval; clients that are the same in all seeds count as such."""
-    satisfied = _satisfied(results, case, method, clients, seeds)
-    is_one = pair(results.source, case, method, method, seeds).is_one_federation
-    same = is_one and len({len(each) for each in satisfied}) == 1 and len(satisfied[0]) > 1
-    ids = [np.arange(len(each)) for each in satisfied] if same else None
-    return bootstrap(satisfied, ids)
-
-
-def _satisfied(
-    results: Results, case: str, method: str, clients: str, seeds: Sequence[int]
-) -> list[NDArray[np.float64]]:
-    """Return who is satisfied in each seed, float[K]; a mean each where clients are not known."""
-    traces = [results.traces.get((case, method, seed)) for seed in seeds]
-    if all(trace is not None for trace in traces):
-        return [
-            t.satisfied[-1, (t.seen == (clients == "seen")) & ~t.byzantine].astype(float)
-            for t in traces
-            if t is not None
-        ]
-    return [np.array([v]) for v in _finals(results, case, method, clients, APPEAL, seeds)]
+    itself = pair(results.source, case, method, method, seeds)
+    if known := in_all_seeds(results.traces, itself, clients):
+        satisfied = [both.a.satisfied[-1, both.group].astype(float) for both in known]
+        return bootstrap(satisfied, clients_of(itself, known))
+    return bootstrap([
+        np.array([v]) for v in _finals(results, case, method, clients, APPEAL, seeds)
+    ])  # fmt: skip
 
 
 def _finals(
@@ -176,7 +195,9 @@ def _finals(
     series = used_series(results.series, case, method, clients, measure)
     assert series is not None, "asked for where it is known"
     at = [c.seed for c in results.source.of(case, method)]
-    return [float(series.values[at.index(seed), -1]) for seed in seeds]
+    finals = [float(series.values[at.index(seed), -1]) for seed in seeds]
+    # A run that diverged satisfies nobody.
+    return [float(np.nan_to_num(v)) for v in finals] if measure == APPEAL else finals
 
 
 def _model_bytes(configuration: Configuration) -> int:
@@ -189,7 +210,7 @@ class Enough(NamedTuple):
     """How many models are enough.
 
     Attributes:
-        models: K; None where no size that was tried is.
+        models: K; None where no size that was tried is, or larger ones may be worth it.
         why: In a sentence.
     """
 
@@ -206,7 +227,7 @@ def enough(sizes: Sizes, share: float | None = None, gain: float = GAIN) -> Enou
     most = max(appeal)
     if share is not None:
         for models, reached in appeal.items():
-            if reached >= share:
+            if reached >= share - ROUNDING:
                 return Enough(models, f"{_models(models)}: {_percent(reached)} of the seen clients "
                               f"are satisfied, and {_percent(share)} were asked for")  # fmt: skip
         best = max(appeal, key=lambda models: appeal[models])
@@ -215,13 +236,13 @@ def enough(sizes: Sizes, share: float | None = None, gain: float = GAIN) -> Enou
                       f"{_percent(appeal[best])}")  # fmt: skip
     for models, reached in appeal.items():
         later = [(more, appeal[more] - reached) for more in appeal if more > models]
-        if all(added < gain * (more - models) for more, added in later):
-            why = f"{_models(models)}: {_percent(reached)} of the seen clients are satisfied"
-            if not later:
-                return Enough(models, f"{why}, and every further model up to there added {gain:g} "
-                              f"or more: try larger portfolios (--most)")  # fmt: skip
-            return Enough(models, f"{why}; beyond, up to {most} models add less than {gain:g} each")
-    raise AssertionError("the largest portfolio has none beyond it")
+        if later and all(added < gain * (more - models) - ROUNDING for more, added in later):
+            return Enough(models, f"{_models(models)}: {_percent(reached)} of the seen clients are "
+                          f"satisfied; beyond, up to {most} models add less than {gain:g} "
+                          f"each")  # fmt: skip
+    return Enough(None, f"not to be told: the largest portfolio, {_models(most)}, satisfies "
+                  f"{_percent(appeal[most])} of the seen clients, and adds {gain:g} or more for "
+                  f"each model beyond a smaller one; try larger ones")  # fmt: skip
 
 
 def _percent(share: float) -> str:
@@ -248,7 +269,7 @@ def sizes_table(found: Sequence[Sizes], results: Results) -> Table:
             ))  # fmt: skip
     headings = (
         "data", "method", "models", "clients", "seeds", "GM-Appeal (95 % interval)",
-        "added by the last model", measured.heading, "download, MiB", "upload, MiB",
+        "more than the size before", measured.heading, "download, MiB", "upload, MiB",
     )  # fmt: skip
     notes = (
         "Every client picks its model by the data that it judges by, and is counted by its test "
@@ -261,18 +282,10 @@ def sizes_table(found: Sequence[Sizes], results: Results) -> Table:
 
 
 def _whose(family: Sizes) -> str:
-    return ", ".join(part for part in ("Enough for " + family.method, family.case) if part)
+    words = f"Enough, at {GAIN:g} for each further model, for {family.method}"
+    return ", ".join(part for part in (words, family.case) if part)
 
 
 def share_cell(interval: Interval) -> Cell:
     """Return GM-Appeal with its interval, as tables print it."""
-    return Share(*interval, APPEAL.digits or 2)
-
-
-class Share(Estimate):
-    """A share with its interval: no sign before it."""
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """What columns of a file hold."""
-        return tuple(text.removeprefix("+") for text in super().texts)
+    return Estimate(*interval, digits=2, signed=False)

@@ -26,6 +26,8 @@ TABLE_SETTINGS = (
     "client_column", "label_column", "feature_columns", "drop_columns", "split_column", "task",
     "encode", "missing", "standardize",
 )  # fmt: skip
+CLUSTERED = {"ifca": "FedAvg", "hypcluster": "FedAvg by samples"}
+"""Methods that are meant for several models, and what they are with one."""
 QUOTED = re.compile("""['"]([^'"]*)['"]""")
 
 
@@ -181,7 +183,7 @@ def unused(config: RunConfig) -> list[str]:
         (
             "portfolio",
             "patience",
-            config.portfolio.models > 1 and config.algorithm.name in ("ifca", "hypcluster"),
+            config.portfolio.models > 1 and config.algorithm.name in CLUSTERED,
             f"{config.algorithm.name} leaves a model that nobody picks as it is",
         ),
         (
@@ -196,6 +198,11 @@ def unused(config: RunConfig) -> list[str]:
         for section, key, idle, why in checks
         if idle and key in getattr(config, section).model_fields_set
     ]
+    if config.algorithm.name in CLUSTERED and config.portfolio.models == 1:
+        notes.append(
+            f"{config.algorithm.name} with one model is {CLUSTERED[config.algorithm.name]}: set "
+            f"portfolio.models"
+        )
     return notes + _long_warmups(config) + _lost_arrays(config.data) + _as_written(config.data)
 
 

@@ -160,8 +160,8 @@ class PortfolioConfig(Section):
     )
     patience: NonNegativeInt = Field(
         PATIENCE,
-        description="for several models: rounds in which nobody picks one until it starts anew; 0 "
-        "for never",
+        description="for several models: one that none of the last patience · models clients "
+        "picked starts anew; 0 for never",
     )
 
 
@@ -183,5 +183,9 @@ class RunConfig(Section):
     portfolio: PortfolioConfig = PortfolioConfig()
 
     def as_json(self) -> dict[str, Any]:
-        """Return all settings as JSON can hold them; own code is no fault."""
-        return self.model_dump(mode="json", warnings=False)
+        """Return all settings as JSON can hold them; own code is no fault.
+
+        One model is no portfolio: folders from before there were any are the same experiment.
+        """
+        left_out = {"portfolio"} if self.portfolio.models == 1 else None
+        return self.model_dump(mode="json", warnings=False, exclude=left_out)
