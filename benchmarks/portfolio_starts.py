@@ -4,7 +4,6 @@
 
 Writes a row for each setting, method, variant, number of models and seed: the GM-Appeal of unseen
 clients after 200 rounds of ten clients, and how many models somebody picks. For a GPU.
-docs/portfolio.md has the means, docs/portfolio-starts.csv the rows.
 """
 
 import argparse

@@ -34,10 +34,12 @@ def test_many_rounds_agree_with_the_oracle():
     assert {j for round_ in rounds for j in round_.trained} == {1, 2}
 
 
+@pytest.mark.slow
 def test_a_model_that_nobody_picks_stays_as_it_is():
     assert_untrained_stay(small.simulation(**arguments(3)).start(), small.train(**arguments(3)))
 
 
+@pytest.mark.slow
 def test_with_one_model_it_is_fedavg_by_size():
     one = small.train(**arguments(1))
     plain = small.train(maxfl.fedavg(by_size=1), TRAINING._replace(rounds=6), seed=0)

@@ -32,6 +32,7 @@ def test_many_rounds_agree_with_the_oracle():
     assert {j for round_ in rounds for j in round_.trained} == {1, 2}
 
 
+@pytest.mark.slow
 def test_a_model_that_nobody_picks_stays_as_it_is():
     assert_untrained_stay(small.simulation(**arguments(3)).start(), small.train(**arguments(3)))
 

@@ -14,8 +14,8 @@ temperature, is one for all models: it follows the gaps of all clients, each wit
 Every model starts from a draw of its own. One that none of the last ``patience``·K clients picked
 starts anew where it may serve somebody better: as a copy of the donor, the model that most of the
 clients that were not satisfied had in the last round. Of the clients that pick either, those train
-the copy whose gap is at least the mean gap of these, and so the two part. docs/portfolio.md has
-what happens without own starts and without starting anew.
+the copy whose gap is at least the mean gap of these, and so the two part.
+``benchmarks/portfolio_starts.py`` switches own starts and starting anew off.
 """
 
 from typing import Any, NamedTuple
