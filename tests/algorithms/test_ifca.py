@@ -37,6 +37,7 @@ def test_a_model_that_nobody_picks_stays_as_it_is():
     assert_untrained_stay(small.simulation(**arguments(3)).start(), small.train(**arguments(3)))
 
 
+@pytest.mark.slow
 def test_with_one_model_it_is_fedavg():
     one = small.train(**arguments(1))
     plain = small.train(maxfl.fedavg(), TRAINING._replace(rounds=6), seed=0)

@@ -280,9 +280,8 @@ def _footnote(exhibit: Exhibit) -> str:
     if exhibit.layout != "phases":
         notes.append("± is the standard deviation over seeds")
     if baseline := exhibit.study.baseline:
-        notes.append(
-            f"leads are over {baseline}, seed by seed, with 95 % intervals (bootstrap over seeds)"
-        )
+        over = "" if exhibit.layout == "sizes" else f"over {baseline}, "
+        notes.append(f"leads are {over}seed by seed, with 95 % intervals (bootstrap over seeds)")
     return "; ".join(notes)
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from maxfl.paper.declare import Column, Exhibit
 from maxfl.paper.leads import compare_best, compare_leads, compare_phases
 from maxfl.paper.results import PERCENT, PaperValue, StudyResults, paper_values
+from maxfl.paper.sizes import compare_sizes
 from maxfl.paper.words import WORDS, Comparison, data_remarks, digits_of, heading, our_cell, std
 
 
@@ -24,6 +25,8 @@ def compare(exhibit: Exhibit, results: StudyResults) -> list[Comparison]:
             return [compare_best(exhibit, results)]
         case "phases":
             return compare_phases(exhibit, results)
+        case "sizes":
+            return [compare_sizes(exhibit, results)]
         case "methods":
             return _by_method(exhibit, results)
 

@@ -15,7 +15,7 @@ Metric = Literal[
     "test_accuracy", "gm_appeal", "gm_appeal_judging", "preferred_accuracy", "judging_loss",
     "test_loss", "solo_accuracy",
 ]  # fmt: skip
-Layout = Literal["methods", "parts", "leads", "best", "phases"]
+Layout = Literal["methods", "parts", "leads", "best", "phases", "sizes"]
 """What an exhibit's tables are.
 
 - methods: a table for each part, with a row for each method;
@@ -23,7 +23,8 @@ Layout = Literal["methods", "parts", "leads", "best", "phases"]
 - leads: for each group of parts, metric, and seen or unseen clients: methods, and what they are
   ahead of the baseline by;
 - best: one, with a row for each part: the last method beside the best of the others;
-- phases: the last method's leads, and their levels, with a row for each group of parts.
+- phases: the last method's leads, and their levels, with a row for each group of parts;
+- sizes: one, with a row for each part and number of models.
 """
 
 

@@ -85,11 +85,11 @@ def _columns(study: Study, metric: Metric = "gm_appeal") -> tuple[Column, ...]:
 PORTFOLIO_EXHIBITS = (
     Exhibit(
         "portfolio", "ours: several global models: GM-Appeal of unseen clients",
-        PORTFOLIO_STUDY, _columns(PORTFOLIO_STUDY), layout="leads",
+        PORTFOLIO_STUDY, _columns(PORTFOLIO_STUDY), layout="sizes",
     ),
     Exhibit(
         "portfolio-accuracy", "ours: several global models: test accuracy of unseen clients",
-        PORTFOLIO_STUDY, _columns(PORTFOLIO_STUDY, "test_accuracy"), layout="leads",
+        PORTFOLIO_STUDY, _columns(PORTFOLIO_STUDY, "test_accuracy"), layout="sizes",
     ),
     Exhibit(
         "portfolio-personal", "ours: personal models beside portfolios: GM-Appeal",
