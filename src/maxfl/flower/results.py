@@ -211,10 +211,14 @@ def build_history(
     return history, clients
 
 
+NOBODY = -1
+"""In the place of a model: the client has not said which it picks."""
+
+
 class _Scores(NamedTuple):
     """What clients said after each evaluated round, float32[E, K] each; NaN before the first.
 
-    ``model`` is the one of a portfolio that they picked, int32[E, K].
+    ``model`` is the one of a portfolio that they picked, int32[E, K]; ``NOBODY`` before the first.
     """
 
     loss: Any
@@ -228,7 +232,7 @@ class _Scores(NamedTuple):
 def _scores(evaluated: Sequence[Round], clients: Clients) -> _Scores:
     shape = (len(evaluated), len(clients.names))
     numbers = [np.full(shape, np.nan, np.float32) for _ in _Scores._fields[:-1]]
-    scores = _Scores._make([*numbers, np.zeros(shape, np.int32)])
+    scores = _Scores._make([*numbers, np.full(shape, NOBODY, np.int32)])
     for e, entry in enumerate(evaluated):
         for client in entry.client_evaluations:
             k = clients.slots[client.node]

@@ -64,8 +64,8 @@ class Trace(NamedTuple):
         rounds_participated: Number of rounds in which it participated, int[K].
         model: Whose results these are, "global" or "personal".
         decides: The metric that requirements are about; None for the loss.
-        picked: The model of a portfolio that each client picks, int[E, K]; None of one model. All
-            else is of that model.
+        picked: The model of a portfolio that each client picks, int[E, K], −1 where a real one has
+            not said so yet; None of one model. All else is of that model.
     """
 
     rounds: NDArray[np.int64]

@@ -54,7 +54,7 @@ function heatmap(trace, run) {
     for (let e = 0; e < trace.E; e++) {
       const f = trace.flags[k * trace.E + e];
       const kind = layer === "picked" ? trace.picked[k * trace.E + e] : layer === "state" ? (f & SATISFIED ? 0 : 2) + (f & WILLING ? 0 : 1) : f & PARTICIPATED ? 2 : f & SAMPLED ? 1 : 0;
-      const at = 4 * (row * trace.E + e); [pixels.data[at], pixels.data[at + 1], pixels.data[at + 2]] = palette[kind]; pixels.data[at + 3] = 255;
+      const at = 4 * (row * trace.E + e); [pixels.data[at], pixels.data[at + 1], pixels.data[at + 2]] = palette[kind] || [255, 255, 255]; pixels.data[at + 3] = 255;
     }
   });
   context.putImageData(pixels, 0, 0);
@@ -108,7 +108,8 @@ function pointAt(event) {
 function describe(e, k) {
   const { trace, run } = heat, satisfied = flag(trace, k, e, SATISFIED), gap = trace.held[k * trace.E + e];
   const sampled = flag(trace, k, e, PARTICIPATED) ? ", was sampled and participated" : flag(trace, k, e, SAMPLED) ? ", was sampled and declined" : "";
-  const model = trace.picked ? `, picked model ${trace.picked[k * trace.E + e]}` : "";
+  const picked = trace.picked ? trace.picked[k * trace.E + e] : 255;
+  const model = picked === 255 ? "" : `, picked model ${picked}`;
   return `Client ${run.names[k]}${run.seen[k] ? "" : " (unseen)"}${run.flipped.includes(k) ? ", with contradicting labels" : ""}, round ${run.rounds[e]}: ${satisfied ? "satisfied" : "not satisfied"} ` +
     `(test gap about ${signed(gap, 2)}), ${flag(trace, k, e, WILLING) ? "willing" : "not willing"}${model}${sampled}; ${run.samples[k]} training samples.`;
 }

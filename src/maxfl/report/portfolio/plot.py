@@ -60,7 +60,7 @@ def draw_groups(traces: Mapping[str, Trace]) -> Figure:
             order = group_order(trace)
             models = int(trace.picked.max()) + 1
             axis.pcolormesh(
-                trace.rounds, np.arange(len(order)), trace.picked[:, order].T,
+                trace.rounds, np.arange(len(order)), _known(trace.picked[:, order].T),
                 cmap=mpl.colors.ListedColormap(model_colours(models)), vmin=-0.5,
                 vmax=models - 0.5, shading="nearest", rasterized=True,
             )  # fmt: skip
@@ -76,6 +76,11 @@ def draw_groups(traces: Mapping[str, Trace]) -> Figure:
         for axis in axes.flat[len(traces) :]:
             axis.remove()
     return figure
+
+
+def _known(picked: Any) -> Any:
+    """Mask clients of a real federation that have not said which model they pick."""
+    return np.ma.masked_less(picked, 0)
 
 
 def model_colours(models: int) -> list[str]:
