@@ -112,6 +112,26 @@ def test_who_was_sent_one_model_can_not_train_another():
     assert event.reason == "maxfl-model is 1; expected 0, which it was sent"
 
 
+def test_whose_reply_is_rejected_is_sent_all_models_again():
+    """The model that it has may diverge on its data, and the others may not."""
+
+    def failing(message, context):
+        reply = make_app(distance(0.0), 3.0)(message, context)
+        if message.content["config"].get("maxfl-model") == 0:
+            reply.content["metrics"]["maxfl-weight"] = float("nan")
+        return reply
+
+    nodes = Watched(*grid().apps.values(), failing)
+    strategy = MaxFL(
+        portfolio=maxfl.portfolio(2, patience=0), temperature=5.0, portfolio_message="picked",
+        portfolio_after=1, portfolio_refresh=100,
+    )  # fmt: skip
+    train(strategy, nodes, rounds=4, start=stack(TWO))
+    all_models, one = ((2, 3), None), ((3,), 0)
+    assert [round_[-1] for round_ in nodes.sent] == [all_models, one, all_models, one]
+    assert [round_[0] for round_ in nodes.sent] == [all_models, one, one, one]
+
+
 def test_a_model_starts_anew_for_who_was_sent_its_twin():
     """The vacant model is a copy of the donor, so who has the one has the other."""
     third = {"w": START["w"] + np.float32(50), "b": START["b"]}

@@ -128,6 +128,8 @@ class SeveralModels(OneModel):
         self, total: RoundTotal, accepted: Iterable[AcceptedReply], *, counts_enough: bool
     ) -> None:
         """Note who trained which model; ``counts_enough``: whether that tells something."""
+        accepted = list(accepted)
+        self._forget(set(self.offered or {}) - {reply.node for reply in accepted})
         self._note_picks(accepted)
         self._vacant = self._vacant._replace(is_open=jnp.bool_(False))  # evaluations have no twins
         if not counts_enough or total.portfolio is None:
@@ -142,6 +144,11 @@ class SeveralModels(OneModel):
     def note_evaluation(self, evaluations: Iterable[ClientEvaluation]) -> None:
         """Note who evaluated which model."""
         self._note_picks(evaluations)
+
+    def _forget(self, nodes: Collection[int]) -> None:
+        """Send nodes all models next time whose reply does not count: theirs may have diverged."""
+        picked = {n: j for n, j in self.known.picked.items() if n not in nodes}
+        self.known = self.known._replace(picked=picked)
 
     def _note_picks(self, said: Iterable[AcceptedReply | ClientEvaluation]) -> None:
         """Note which model nodes reported, where they may be sent that one alone."""
