@@ -8,6 +8,7 @@ import jax
 import pytest
 
 from maxfl.runs.plugins import resolve
+from support import memory_maps
 from support import small as shared
 from support.block_programs import BLOCKS
 
@@ -68,6 +69,12 @@ def own_code(tmp_path, monkeypatch):
 
     yield write
     forget()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item, nextitem):
+    if nextitem is None or nextitem.path != item.path:
+        memory_maps.release_programs()
 
 
 def pytest_addoption(parser):

@@ -147,8 +147,8 @@ def _take_server_step(
         params, opt_state = jax.tree.map(
             partial(jnp.where, somebody & (total.weight > 0)), moved, (params, opt_state)
         )
-        kept = jax.tree.map(partial(jnp.where, somebody), server_state, state.server.state)
-        return Server(params, kept), opt_state
+        method_state = jax.tree.map(partial(jnp.where, somebody), server_state, state.server.state)
+        return Server(params, method_state), opt_state
 
     if spec.has_portfolio:  # a model each, and one state for all
         move = jax.vmap(move, out_axes=(Server(0, None), 0))

@@ -341,8 +341,8 @@ class MaxFL(FedAvg):
         declines = may_clients_decline(self._config, number, self.counts.get(number - 1))
         for key in (keys.VACANT, keys.DONOR):  # of an earlier round: Flower's config stays
             config.pop(key, None)
-        told = instructions(self._config, solver, may_decline=declines)
-        for key, value in (told | self._models.instructions(training=True)).items():
+        sent_along = instructions(self._config, solver, may_decline=declines)
+        for key, value in (sent_along | self._models.instructions(training=True)).items():
             config[key] = value
         if self._config.corrects_drift:
             config[keys.CONTROL_RUN] = self._control_run

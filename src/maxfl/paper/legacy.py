@@ -24,8 +24,8 @@ def rename_summary(summary: dict[str, Any]) -> dict[str, Any]:
     renamed: dict[str, Any] = _rename(summary)
     declaration = renamed.get("declaration", {})
     if parts := declaration.get("parts"):
-        told = {label: PROTOCOL | settings for label, settings in parts.items()}
-        renamed["declaration"] = declaration | {"parts": told}
+        completed = {label: PROTOCOL | settings for label, settings in parts.items()}
+        renamed["declaration"] = declaration | {"parts": completed}
     return renamed | {"study": STUDIES.get(summary["study"], summary["study"])}
 
 

@@ -45,10 +45,10 @@ def partition_figure(stats: FederationStats) -> Figure:
 
 def _sizes(axis: Axes, stats: FederationStats) -> None:
     edges = np.arange(len(stats.train_sizes) + 1) - 0.5
-    kept = stats.train_sizes + stats.judging_sizes
-    axis.stairs(kept + stats.test_sizes, edges, fill=True, color=COLOURS[5], label="test")
+    before_test = stats.train_sizes + stats.judging_sizes
+    axis.stairs(before_test + stats.test_sizes, edges, fill=True, color=COLOURS[5], label="test")
     if stats.judging_sizes.any():
-        axis.stairs(kept, edges, fill=True, color=COLOURS[2], label="judging")
+        axis.stairs(before_test, edges, fill=True, color=COLOURS[2], label="judging")
     axis.stairs(stats.train_sizes, edges, fill=True, color=COLOURS[1], label="training")
     axis.set_ylabel("samples")
     axis.set_ylim(0)

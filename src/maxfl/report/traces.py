@@ -131,10 +131,12 @@ def read_trace(
     metric = metric or measure_of(configuration.metric).key
     name = "loss" if configuration.decides is None else configuration.decides.name
     judging, test = f"judging_{name}", f"test_{name}"
-    own = {n: f"personal_{n}" if model == "personal" else n for n in (*PERSONAL, test, metric)}
-    columns = tuple(own.get(name, name) for name in (*HISTORY, judging, test, metric))
+    column_of = {
+        n: f"personal_{n}" if model == "personal" else n for n in (*PERSONAL, test, metric)
+    }
+    columns = tuple(column_of.get(name, name) for name in (*HISTORY, judging, test, metric))
     history = _rows(folder / "history.parquet", index, columns)
-    history |= {name: history[column] for name, column in own.items()}
+    history |= {name: history[column] for name, column in column_of.items()}
     clients = _rows(folder / "clients.parquet", index, (*CLIENTS, f"solo_{metric}"))
     cohorts = _rows(folder / "rounds.parquet", index, ("round", "client", "participated"))
     count = len(clients["seen"])

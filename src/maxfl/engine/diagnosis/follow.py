@@ -287,8 +287,8 @@ class Diagnosis:
         rates = self._session.requirement.training.local_lr
         if rates is None:
             return f"training.local_lr (now {self._local_lr(c)})"
-        own = [f"{np.broadcast_to(rate, self._session.configurations)[c]:.3g}" for rate in rates]
-        return f"requirement.local_lr (now {', '.join(own)})"
+        values = [f"{np.broadcast_to(rate, self._session.configurations)[c]:.3g}" for rate in rates]
+        return f"requirement.local_lr (now {', '.join(values)})"
 
     def _local_lr(self, c: int) -> Any:
         return f"{self._hparams.local_lr[c]:.3g}"

@@ -128,12 +128,12 @@ def take_step(
         part.stepped or Stepped(of_model(sent, number), moments_of(moments, number))
         for number, part in enumerate(parts)
     ]
-    kept = {
+    moved_moments = {
         f"{number}/{name}": array
         for number, one in enumerate(each)
         for name, array in one.moments.items()
     }
-    return Outcome(Stepped(stack([one.arrays for one in each]), kept))
+    return Outcome(Stepped(stack([one.arrays for one in each]), moved_moments))
 
 
 def moments_of(moments: Arrays, number: int) -> Arrays:
