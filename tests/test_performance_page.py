@@ -15,6 +15,16 @@ def test_the_methods_times_are_those_measured():
     assert {name: (ms, ratio) for name, ms, ratio, _ in rows} == measured
 
 
+def test_a_round_of_a_portfolio_takes_no_longer_than_k_times_measuring_and_once_training():
+    rows = read_csv("docs/portfolio-times.csv")
+    assert all(float(row["ms_per_round"]) <= float(row["bound_ms"]) for row in rows)
+    times = {
+        r["models"]: [f"{float(r[n]):.1f}" for n in ("ms_per_round", "bound_ms")] for r in rows
+    }
+    page = rows_of("docs/portfolio.md", "| models | ms a round")
+    assert {models: cells for models, *cells in page} == times
+
+
 def test_the_performance_page_agrees_with_the_gpus_figures():
     found = json.loads((ROOT / "benchmarks/results/gpu.json").read_text())
     page = (ROOT / "docs/performance.md").read_text(encoding="utf-8")
