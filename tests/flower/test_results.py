@@ -13,7 +13,7 @@ from safetensors.numpy import load_file
 from maxfl.core.metrics import ACCURACY, MetricInfo
 from maxfl.flower import MaxFL
 from maxfl.flower.results import metric_series
-from maxfl.report.model_card import cards
+from maxfl.report.model_card.card import cards
 from maxfl.report.source import read
 from maxfl.report.traces import read_trace
 from maxfl.report.write import write_report

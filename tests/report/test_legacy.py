@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from maxfl.report.legacy import column
-from maxfl.report.model_card import cards
+from maxfl.report.model_card.card import cards
 from maxfl.report.source import has_results, read, read_table
 from maxfl.report.write import write_report
 from maxfl.runs.tables import to_parquet

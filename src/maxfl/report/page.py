@@ -22,7 +22,7 @@ from maxfl.report.measures import (
     direction,
     measure_of,
 )
-from maxfl.report.model_card import Section, card_title, sections
+from maxfl.report.model_card.card import Section, card_title, sections
 from maxfl.report.names import NAME
 from maxfl.report.page_data import PageTraces, choose
 from maxfl.report.portfolio.section import PortfolioSection

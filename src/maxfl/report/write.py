@@ -17,7 +17,7 @@ from maxfl.data.statistics import FederationStats
 from maxfl.report.comparison import comparison_table, satisfied_by_one_table
 from maxfl.report.configurations import start_round, temperature
 from maxfl.report.figures import draw_curves, draw_gaps, draw_states, draw_weights, save
-from maxfl.report.model_card import cards
+from maxfl.report.model_card.card import cards
 from maxfl.report.page import page
 from maxfl.report.partition_plot import partition_figure
 from maxfl.report.portfolio.plot import draw_groups, draw_sizes

@@ -29,7 +29,7 @@ import jax
 from maxfl.distributed.processes import group, is_leader, on_leader
 from maxfl.engine.trainer import Progress
 from maxfl.report.legacy import writer
-from maxfl.report.model_card import cards
+from maxfl.report.model_card.card import cards
 from maxfl.report.source import has_results, read
 from maxfl.runs.checkpoint import Checkpoint
 from maxfl.runs.plugins.code import CODE_FROM, NO_CODE, Code

@@ -5,7 +5,9 @@ import re
 import maxfl
 from maxfl.core.judging import with_judging
 from maxfl.engine.experiment import make_experiment, origin_of
-from maxfl.report.model_card import _called, _local_steps, cards
+from maxfl.report.model_card.card import cards
+from maxfl.report.model_card.model import local_step_lines
+from maxfl.report.model_card.results import client_words
 from maxfl.report.source import read
 from maxfl.runs.results import write_history
 from support.federations import make_clients
@@ -49,15 +51,19 @@ def test_the_card_says_how_many_samples_clients_judge_by(tmp_path):
 
 
 def test_clients_are_called_by_name_or_number():
-    assert [_called(4), _called("4"), _called("scott")] == ["client 4", "client 4", "scott"]
+    assert [client_words(4), client_words("4"), client_words("scott")] == [
+        "client 4",
+        "client 4",
+        "scott",
+    ]
 
 
 def test_local_steps_that_are_not_plain_are_named():
-    assert _local_steps({"local.optimizer": "sgd", "local.clip_norm": "inf"}) == []
-    assert _local_steps({"local.optimizer": "adamw"}) == [
+    assert local_step_lines({"local.optimizer": "sgd", "local.clip_norm": "inf"}) == []
+    assert local_step_lines({"local.optimizer": "adamw"}) == [
         "Clients take steps of adamw, weight decay 0.01."
     ]
-    assert _local_steps({"local.clip_norm": 2.0, "schedule.local_warmup": 3.0}) == [
+    assert local_step_lines({"local.clip_norm": 2.0, "schedule.local_warmup": 3.0}) == [
         "Clients take steps of sgd, gradients clipped to a norm of 2.0.",
         "The rate of the clients first rises over 3 rounds.",
     ]

@@ -1,0 +1,1 @@
+"""Model cards: what a model is, whom it serves, and whom it does not."""
