@@ -6,16 +6,10 @@ import pytest
 
 import maxfl
 from support import small
-from support.oracle_portfolio import Method, Run, assert_untrained_stay
+from support.oracle_portfolio import Method
 from support.oracle_runs import TRAINING
+from support.portfolio_runs import Run, assert_untrained_stay, clustering
 from support.three_models import A, after_a_round, first_components, trained_by_client
-
-
-def arguments(models):
-    """Return arguments of a run; a patience, which IFCA does not have, is ignored."""
-    portfolio = maxfl.portfolio(models, patience=1)
-    training = TRAINING._replace(rounds=6)
-    return {"algorithm": maxfl.ifca(), "training": training, "portfolio": portfolio, "seed": 0}
 
 
 def test_by_hand():
@@ -28,18 +22,21 @@ def test_by_hand():
 
 @pytest.mark.slow
 def test_many_rounds_agree_with_the_oracle():
-    rounds = Run(small.train(**arguments(3)), Method(), 3, seed=0).follow()
+    rounds = Run(small.train(**clustering(maxfl.ifca(), 3)), Method(), 3, seed=0).follow()
     assert {j for round_ in rounds for j in round_.trained} == {1, 2}
 
 
 @pytest.mark.slow
 def test_a_model_that_nobody_picks_stays_as_it_is():
-    assert_untrained_stay(small.simulation(**arguments(3)).start(), small.train(**arguments(3)))
+    assert_untrained_stay(
+        small.simulation(**clustering(maxfl.ifca(), 3)).start(),
+        small.train(**clustering(maxfl.ifca(), 3)),
+    )
 
 
 @pytest.mark.slow
 def test_with_one_model_it_is_fedavg():
-    one = small.train(**arguments(1))
+    one = small.train(**clustering(maxfl.ifca(), 1))
     plain = small.train(maxfl.fedavg(), TRAINING._replace(rounds=6), seed=0)
     for a, b in zip(*(jax.tree.leaves(run.params) for run in (one, plain)), strict=True):
         np.testing.assert_array_equal(a.ravel(), b.ravel())

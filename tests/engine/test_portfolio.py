@@ -10,8 +10,9 @@ import pytest
 import maxfl
 from support import batch_norm, oracle, resumable, small
 from support.federations import CLASSES, FEATURES
-from support.oracle_portfolio import Method, Run, Tracking, costs, final_models, starts
+from support.oracle_portfolio import Method, Tracking, costs
 from support.oracle_runs import TRAINING
+from support.portfolio_runs import Run, final_models, starts
 
 ROUNDS = 9
 MAXFL, BY_APPEAL = maxfl.maxfl(0.7, 0.02), Method("appeal", 0.02, 0.7, patience=1)

@@ -64,6 +64,23 @@ def same_results(folder, other):
         assert str(one) == str(two)  # NaN and all
 
 
+def assert_extends_and_rolls_back(path, train):
+    """Compare runs of five rounds: whole, extended after three, and taken back to two.
+
+    Args:
+        path: Of a new folder.
+        train: train(folder, **options) runs in a folder; ``keep`` must be 5.
+    """
+    whole, more = path / "whole", path / "more"
+    train(whole, rounds=5)
+    train(more, rounds=3)
+    train(more, rounds=5, resume=True)
+    same_results(more, whole)
+    assert rollback.roll_back(more, 2) == 5
+    train(more, rounds=5, resume=True)
+    same_results(more, whole)
+
+
 def killed_at_write(monkeypatch, call, work):
     """Do some work, killed at its write number ``call`` of a whole file; tell which were begun."""
     writes, write = [], files.write_whole

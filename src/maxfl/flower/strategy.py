@@ -66,7 +66,7 @@ from maxfl.flower.server.instructions import instructions, may_clients_decline
 from maxfl.flower.server.methods import AUTO, choose_algorithm
 from maxfl.flower.server.offers import Offers, initial_models
 from maxfl.flower.server.portfolio import begin_models
-from maxfl.flower.server.step import Rates, Stepped, take_step
+from maxfl.flower.server.step import Rates, RoundEnd, Stepped, take_step
 from maxfl.flower.server.travel import Outgoing, check_names, outgoing, split_control
 from maxfl.flower.solver import init_solver, next_solver, server_rate, solver_of_round
 from maxfl.flower.sums import Counts
@@ -391,9 +391,8 @@ class MaxFL(FedAvg):
         average, key = self.train_metrics_aggr_fn, self.weighted_by_key
         metrics = train_metrics(self._config, messages, sorted_replies, total, average, key)
         rates = Rates(self._rate, control=counts.participated / max(self._clients, 1))
-        stepped, problem = take_step(
-            self._config, rates, sent, total, self._moments, sorted_replies
-        )
+        end = RoundEnd(sent, total, self._moments, sorted_replies)
+        stepped, problem = take_step(self._config, rates, end)
         enough = counts_enough(self._config, total)
         if enough:
             # Without a step too: where T is so small that no weight is left, s must rise.

@@ -17,7 +17,6 @@ from maxfl.flower import MaxFL, Privacy
 from maxfl.flower.jax_client import Local, client_app, initial_models
 from maxfl.flower.monitoring.prometheus import exposition
 from maxfl.flower.monitoring.reasons import kind_of
-from maxfl.flower.monitoring.rollback import roll_back
 from maxfl.flower.replies.arrays import stack, to_arrays
 from maxfl.flower.round_log import format_round
 from maxfl.flower.server.portfolio import portfolio_from_plain, portfolio_to_plain
@@ -25,7 +24,7 @@ from maxfl.utils.errors import InputError
 from maxfl.utils.tensors import to_named
 from support import batch_norm
 from support.flower_nodes import START, Nodes, arrays, make_app, train
-from support.flower_runs import distance, same_results
+from support.flower_runs import assert_extends_and_rolls_back, distance, same_results
 
 pytestmark = [pytest.mark.extras, pytest.mark.usefixtures("flower_identity")]
 
@@ -279,13 +278,9 @@ def test_a_stopped_run_goes_on_to_the_same_end(tmp_path, options, call):
 
 def test_a_run_is_extended_and_taken_back(tmp_path):
     options = {"keep": 5, "server_optimizer": server_optimizers.momentum()}
-    run(tmp_path / "whole", groups(), rounds=5, **options)
-    run(tmp_path / "more", groups(), rounds=3, **options)
-    run(tmp_path / "more", groups(), rounds=5, resume=True, **options)
-    same_results(tmp_path / "more", tmp_path / "whole")
-    assert roll_back(tmp_path / "more", 2) == 5
-    run(tmp_path / "more", groups(), rounds=5, resume=True, **options)
-    same_results(tmp_path / "more", tmp_path / "whole")
+    assert_extends_and_rolls_back(
+        tmp_path, lambda folder, **how: run(folder, groups(), **options, **how)
+    )
 
 
 def test_what_it_leaves_behind(tmp_path):

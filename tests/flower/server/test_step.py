@@ -14,7 +14,13 @@ from maxfl.flower import MaxFL, Privacy
 from maxfl.flower.monitoring.rollback import roll_back
 from maxfl.utils.errors import InputError
 from support.flower_nodes import START, Nodes, arrays, make_app, train
-from support.flower_runs import federation, run, same_results, stopped
+from support.flower_runs import (
+    assert_extends_and_rolls_back,
+    federation,
+    run,
+    same_results,
+    stopped,
+)
 from support.flower_secure import CLIENTS, Watched, secure_app, secure_strategy
 
 pytestmark = [pytest.mark.extras, pytest.mark.usefixtures("flower_identity")]
@@ -41,14 +47,12 @@ def test_a_stopped_run_goes_on_to_the_same_end(tmp_path, name):
 
 def test_a_run_with_moments_is_extended_and_taken_back(tmp_path):
     options = METHODS["adam"] | {"keep": 5, "server_schedule": maxfl.schedules.constant()}
-    run(tmp_path / "whole", federation(), rounds=5, **options)
-    run(tmp_path / "more", federation(), rounds=3, **options)
-    assert (tmp_path / "more" / "server-state.safetensors").is_file()
-    run(tmp_path / "more", federation(), rounds=5, resume=True, **options)
-    same_results(tmp_path / "more", tmp_path / "whole")
-    assert roll_back(tmp_path / "more", 2) == 5
-    run(tmp_path / "more", federation(), rounds=5, resume=True, **options)
-    same_results(tmp_path / "more", tmp_path / "whole")
+
+    def train(folder, **how):
+        run(folder, federation(), **options, **how)
+        assert (folder / "server-state.safetensors").is_file()
+
+    assert_extends_and_rolls_back(tmp_path, train)
 
 
 def test_other_numbers_are_another_experiment(tmp_path):

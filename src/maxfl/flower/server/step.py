@@ -50,6 +50,30 @@ class Stepped(NamedTuple):
     moments: Arrays
 
 
+class RoundEnd(NamedTuple):
+    """What a step is made of.
+
+    Attributes:
+        sent: The arrays that clients received.
+        total: The sums of their replies.
+        moments: What the server's optimizer keeps, by name.
+        replies: The replies themselves.
+    """
+
+    sent: Arrays
+    total: RoundTotal
+    moments: Arrays
+    replies: SortedReplies
+
+    def of_model(self, number: int) -> "RoundEnd":
+        """Return that of one model of a portfolio."""
+        accepted = [reply for reply in self.replies.accepted if reply.model == number]
+        return RoundEnd(
+            of_model(self.sent, number), self.total.of_model(number),
+            moments_of(self.moments, number), self.replies._replace(accepted=accepted),
+        )  # fmt: skip
+
+
 def step_along(
     config: StrategyConfig, rates: Rates, sent: Arrays, total: RoundTotal, moments: Arrays
 ) -> Stepped | None:
@@ -94,30 +118,17 @@ class Outcome(NamedTuple):
     problem: str = ""
 
 
-def take_step(
-    config: StrategyConfig,
-    rates: Rates,
-    sent: Arrays,
-    total: RoundTotal,
-    moments: Arrays,
-    replies: SortedReplies,
-) -> Outcome:
+def take_step(config: StrategyConfig, rates: Rates, end: RoundEnd) -> Outcome:
     """Return what becomes of the arrays that were sent, or why they stay.
 
     Of a portfolio each model takes its own step, and stays where it has none. Its arrays have a
     leading axis [models]; moments of model 1 are called "1/...".
     """
     if not config.has_portfolio:
-        return _step_or_stay(config, rates, sent, total, moments, replies)
-    parts = [
-        _step_or_stay(
-            config, rates, of_model(sent, number), total.of_model(number),
-            moments_of(moments, number),
-            replies._replace(accepted=[r for r in replies.accepted if r.model == number]),
-        )
-        for number in range(config.models)
-    ]  # fmt: skip
-    trained = total.clients_by_model or [0] * len(parts)
+        return _step_or_stay(config, rates, end)
+    ends = [end.of_model(number) for number in range(config.models)]
+    parts = [_step_or_stay(config, rates, one) for one in ends]
+    trained = end.total.clients_by_model or [0] * len(parts)
     if not any(part.stepped for part in parts):
         # Of the model that most trained: of one that nobody did, it would be no reason.
         return parts[trained.index(max(trained))]
@@ -125,8 +136,8 @@ def take_step(
         if part.problem and clients:
             log(WARNING, "model %d: %s: it stays as it was", number, part.problem)
     each = [
-        part.stepped or Stepped(of_model(sent, number), moments_of(moments, number))
-        for number, part in enumerate(parts)
+        part.stepped or Stepped(stays.sent, stays.moments)
+        for part, stays in zip(parts, ends, strict=True)
     ]
     moved_moments = {
         f"{number}/{name}": array
@@ -144,18 +155,11 @@ def moments_of(moments: Arrays, number: int) -> Arrays:
     }
 
 
-def _step_or_stay(
-    config: StrategyConfig,
-    rates: Rates,
-    sent: Arrays,
-    total: RoundTotal,
-    moments: Arrays,
-    replies: SortedReplies,
-) -> Outcome:
+def _step_or_stay(config: StrategyConfig, rates: Rates, end: RoundEnd) -> Outcome:
     """Return what becomes of one model, or why it stays."""
-    stepped = step_along(config, rates, sent, total, moments)
-    kept = () if stepped is None else (*stepped.arrays.values(), *stepped.moments.values())
-    problem = why_no_step(config, total, kept, replies)
+    stepped = step_along(config, rates, end.sent, end.total, end.moments)
+    results = () if stepped is None else (*stepped.arrays.values(), *stepped.moments.values())
+    problem = why_no_step(config, end.total, results, end.replies)
     return Outcome(None if problem else stepped, problem)
 
 
