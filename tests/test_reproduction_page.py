@@ -33,6 +33,7 @@ def test_the_reproduction_page_agrees_with_the_annealing_search():
     assert f"the best has {best['seen_appeal']:.2f} ± {best['seen_spread']:.2f}" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["reproduction", "portfolio"])
 def test_pages_show_the_reference_runs(name):
     page = (ROOT / f"docs/{name}.md").read_text(encoding="utf-8")

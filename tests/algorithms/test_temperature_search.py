@@ -4,11 +4,13 @@ import runpy
 
 import jax
 import numpy as np
+import pytest
 
 import maxfl
 from support.commands import ROOT
 
 
+@pytest.mark.slow
 def test_the_search_has_the_rule_that_is_shipped():
     """A few rounds of the benchmark's method with today's numbers are those of maxfl_auto."""
     bench = runpy.run_path(str(ROOT / "benchmarks/temperature_rule.py"))

@@ -175,6 +175,7 @@ def test_what_clients_judge_by_is_noted_before_training(tmp_path, maxfl):
     assert "trained on, and judged by, other parts of their data" in " ".join(said.split())
 
 
+@pytest.mark.slow
 def test_methods_with_and_without_personal_models_side_by_side(tmp_path, maxfl):
     over = ("--over", 'algorithm.name=["fedavg", "ditto"]')
     text = maxfl("sweep", "examples/opt-out.toml", "--out", tmp_path / "o", *small(), *over)

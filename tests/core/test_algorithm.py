@@ -36,6 +36,7 @@ def test_a_rate_in_the_loss_is_a_rate_of_the_gradient(name, monkeypatch):
     assert not np.allclose(after[0], 0)
 
 
+@pytest.mark.slow
 def test_a_rate_in_the_loss_gives_the_same_rounds(monkeypatch):
     """With the engine's own gradient, of minibatches of two sizes."""
     plain = train(**sweep(*PAIR))

@@ -147,7 +147,8 @@ def sweep():
     return trained(models=(1, 2, 3), seed=7)
 
 
-@pytest.mark.parametrize("models", [1, pytest.param(2, marks=pytest.mark.slow), 3])
+@pytest.mark.slow
+@pytest.mark.parametrize("models", [1, 2, 3])
 def test_a_configuration_of_a_sweep_is_as_when_it_runs_alone(sweep, models):
     configuration = models - 1
     alone = trained(models=models, seed=7)

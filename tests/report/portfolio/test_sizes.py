@@ -130,6 +130,7 @@ def test_reports_without_a_portfolio_say_nothing_of_it(tmp_path):
     assert section.data == []
 
 
+@pytest.mark.slow
 def test_the_report_has_tables_figures_and_data_for_the_page(folders, tmp_path):
     made = write_report(folders, tmp_path / "report")
     with (made.folder / "tables/portfolio.csv").open() as file:
