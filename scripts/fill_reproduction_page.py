@@ -1,12 +1,14 @@
 """Fill docs/reproduction.md and docs/portfolio.md from the reference runs, and draw the figures.
 
-A table stands between `<!-- table: NAME -->` and `<!-- end -->`; NAME is an exhibit, `limit`, or
-`rates STUDY PART`, the search of a study for each η_l.
+A table stands between `<!-- table: NAME -->` and `<!-- end -->`; NAME is an exhibit, `limit`,
+`rates STUDY PART`, the search of a study for each η_l, or `portfolio-starts`, of the benchmark.
 """
 
+import csv
 import re
 from pathlib import Path
 
+import numpy as np
 import pyarrow.compute as pc
 
 from maxfl.paper.catalogue import EXHIBITS
@@ -17,16 +19,20 @@ from maxfl.paper.cluster_limit_study import (
     read_limit,
 )
 from maxfl.paper.compare import compare
-from maxfl.paper.declare import Exhibit
+from maxfl.paper.declare import Column, Exhibit
+from maxfl.paper.leads import interval_cell
 from maxfl.paper.plot import draw
 from maxfl.paper.results import StudyResults, read, read_search, reference_run
 from maxfl.paper.troubles import not_run, trouble_lines
+from maxfl.report.statistics.bootstrap import bootstrap
 from maxfl.utils.files import read_json
 from maxfl.utils.paths import STUDY
 
 LEADING = ("common", "when")
 """Exhibits whose figures README shows too, beside the page."""
 DOCS = Path(__file__).parent.parent / "docs"
+STARTS = DOCS / "portfolio-starts.csv"
+AS_IT_IS = "as it is"
 PAGES = (DOCS / "reproduction.md", DOCS / "portfolio.md")
 
 
@@ -43,6 +49,8 @@ def table(name: str) -> str:
         machine, rows = read_json(folder / LIMIT_SUMMARY), limit_rows(read_limit(folder))
         made = f"On {machine['device']}, JAX {machine['jax']}.\n"
         return f"{markdown(limit_headings(), rows)}\n{made}"
+    if name == "portfolio-starts":
+        return starts()
     if name.startswith("rates "):
         return rates(*name.split()[1:])
     exhibit = EXHIBITS[name]
@@ -127,6 +135,31 @@ def rates(study: str, part: str) -> str:
         rows.append(row)
     cell = "accuracy %; GM-Appeal by test loss, training loss"
     return markdown([cell, *(f"η_l = {rate}" for rate in every)], rows)
+
+
+def starts() -> str:
+    """Return what GM-Appeal loses with each start of a portfolio's models switched off."""
+    with STARTS.open(encoding="utf-8") as file:
+        found = list(csv.DictReader(file))
+    appeal: dict[tuple[str, str, str], dict[str, dict[int, float]]] = {}
+    for row in found:
+        cell = appeal.setdefault((row["setting"], row["method"], row["models"]), {})
+        cell.setdefault(row["variant"], {})[int(row["seed"])] = float(row["appeal_unseen"])
+    shown = Column("", "unseen", "gm_appeal")
+    variants = dict.fromkeys(row["variant"] for row in found if row["variant"] != AS_IT_IS)
+    others = sorted(variants, key=lambda name: name.startswith("patience"))
+    rows = []
+    for (setting, method, models), cells in appeal.items():
+        base = cells[AS_IT_IS]
+        changes = [
+            bootstrap([np.array([value - base[seed]]) for seed, value in cells[other].items()])
+            for other in others
+        ]
+        mean = f"{np.mean(list(base.values())):.2f}"
+        rows.append(
+            [setting, method, models, mean, *(interval_cell(change, shown) for change in changes)]
+        )
+    return markdown(["clients", "method", "models", AS_IT_IS, *others], rows)
 
 
 def markdown(headings: list[str], rows: list[list[str]]) -> str:

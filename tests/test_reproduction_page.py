@@ -10,7 +10,7 @@ from maxfl.cli.terminal import spread
 from maxfl.paper.catalogue import EXHIBITS
 from support.commands import ROOT
 from support.data_files import need
-from support.pages import read_csv
+from support.pages import read_csv, rows_of
 
 
 def test_the_reproduction_page_agrees_with_the_annealing_search():
@@ -164,6 +164,20 @@ def test_the_reproductions_summary_quotes_the_reference_runs():
     assert f"50, 100 and 150 solo steps ({by_requirement})" in text
     for method in ("FedAvg", "SCAFFOLD", "MaxFL"):
         assert mean("finetuned", method, "gm_appeal", 2, model="personal") == "1.00"
+
+
+def test_where_a_portfolio_of_maxfl_is_ahead_of_ifca():
+    rows = rows_of("docs/portfolio.md", "|  | models | IFCA")
+    ahead, behind, part = set(), set(), ""
+    for name, models, *_, lead in rows:
+        part = name or part
+        low, high = (float(end.replace("−", "-")) for end in lead.partition("[")[2][:-1].split(","))
+        ahead |= {(part, models)} if low > 0 else set()
+        behind |= {(part, models)} if high < 0 else set()
+    flipped, alike = "skewed: 30 % flipped", "skewed: nobody flipped"
+    few = {("clusters", "1"), ("clusters", "2"), (flipped, "1")}
+    assert ahead == few | {("tweets", "5"), (alike, "5")}
+    assert not behind
 
 
 def test_what_random_rounds_do_to_a_portfolio_is_that_of_the_search():

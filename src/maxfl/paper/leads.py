@@ -117,7 +117,8 @@ def interval_cell(interval: Interval, column: Column) -> str:
     if not np.isfinite(interval.mean):
         return "n/a"
     digits = digits_of(column)
-    while digits < DECIMALS and any(end and not round(end, digits) for end in interval[1:]):
+    ends = [end for end in interval[1:] if round(end, DECIMALS)]  # less is rounding
+    while not all(round(end, digits) for end in ends):
         digits += 1
     mean, low, high = (signed(value, digits) for value in interval)
     return f"{mean} [{low}, {high}]" if np.isfinite(interval.low) else mean
