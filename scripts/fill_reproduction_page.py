@@ -1,14 +1,14 @@
 """Fill docs/reproduction.md and docs/portfolio.md from the reference runs, and draw the figures.
 
 A table stands between `<!-- table: NAME -->` and `<!-- end -->`; NAME is an exhibit, `limit`,
-`rates STUDY PART`, the search of a study for each η_l, or `portfolio-starts`, of the benchmark.
+`rates STUDY PART`, the search of a study for each η_l, or `portfolio-starts`, what
+`benchmarks/portfolio_starts.py` found.
 """
 
 import csv
 import re
 from pathlib import Path
 
-import numpy as np
 import pyarrow.compute as pc
 
 from maxfl.paper.catalogue import EXHIBITS
@@ -20,11 +20,10 @@ from maxfl.paper.cluster_limit_study import (
 )
 from maxfl.paper.compare import compare
 from maxfl.paper.declare import Column, Exhibit
-from maxfl.paper.leads import interval_cell
+from maxfl.paper.leads import interval_cell, paired_lead
 from maxfl.paper.plot import draw
 from maxfl.paper.results import StudyResults, read, read_search, reference_run
 from maxfl.paper.troubles import not_run, trouble_lines
-from maxfl.report.statistics.bootstrap import bootstrap
 from maxfl.utils.files import read_json
 from maxfl.utils.paths import STUDY
 
@@ -138,28 +137,22 @@ def rates(study: str, part: str) -> str:
 
 
 def starts() -> str:
-    """Return what GM-Appeal loses with each start of a portfolio's models switched off."""
+    """Return how GM-Appeal changes with other starts, and another patience, of the models."""
     with STARTS.open(encoding="utf-8") as file:
         found = list(csv.DictReader(file))
-    appeal: dict[tuple[str, str, str], dict[str, dict[int, float]]] = {}
-    for row in found:
-        cell = appeal.setdefault((row["setting"], row["method"], row["models"]), {})
-        cell.setdefault(row["variant"], {})[int(row["seed"])] = float(row["appeal_unseen"])
+    appeal: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for row in found:  # every variant has the seeds in one order
+        variants = appeal.setdefault((row["method"], row["models"]), {})
+        variants.setdefault(row["variant"], []).append(float(row["appeal_unseen"]))
     shown = Column("", "unseen", "gm_appeal")
-    variants = dict.fromkeys(row["variant"] for row in found if row["variant"] != AS_IT_IS)
-    others = sorted(variants, key=lambda name: name.startswith("patience"))
+    names = dict.fromkeys(row["variant"] for row in found if row["variant"] != AS_IT_IS)
+    others = sorted(names, key=lambda name: name.startswith("patience"))  # what is left out, first
     rows = []
-    for (setting, method, models), cells in appeal.items():
-        base = cells[AS_IT_IS]
-        changes = [
-            bootstrap([np.array([value - base[seed]]) for seed, value in cells[other].items()])
-            for other in others
-        ]
-        mean = f"{np.mean(list(base.values())):.2f}"
-        rows.append(
-            [setting, method, models, mean, *(interval_cell(change, shown) for change in changes)]
-        )
-    return markdown(["clients", "method", "models", AS_IT_IS, *others], rows)
+    for (method, models), variants in appeal.items():
+        base = variants[AS_IT_IS]
+        changes = [interval_cell(paired_lead(variants[name], base), shown) for name in others]
+        rows.append([method, models, f"{sum(base) / len(base):.2f}", *changes])
+    return markdown(["method", "models", AS_IT_IS, *others], rows)
 
 
 def markdown(headings: list[str], rows: list[list[str]]) -> str:

@@ -168,16 +168,34 @@ def test_the_reproductions_summary_quotes_the_reference_runs():
 
 def test_where_a_portfolio_of_maxfl_is_ahead_of_ifca():
     rows = rows_of("docs/portfolio.md", "|  | models | IFCA")
-    ahead, behind, part = set(), set(), ""
+    leads, part = {}, ""
     for name, models, *_, lead in rows:
         part = name or part
-        low, high = (float(end.replace("−", "-")) for end in lead.partition("[")[2][:-1].split(","))
-        ahead |= {(part, models)} if low > 0 else set()
-        behind |= {(part, models)} if high < 0 else set()
-    flipped, alike = "skewed: 30 % flipped", "skewed: nobody flipped"
-    few = {("clusters", "1"), ("clusters", "2"), (flipped, "1")}
-    assert ahead == few | {("tweets", "5"), (alike, "5")}
-    assert not behind
+        ends = lead.replace("−", "-").partition("[")[2][:-1].split(",")
+        leads[part, models] = [float(end) for end in ends]
+    few = {("clusters", "1"), ("clusters", "2"), ("skewed: 30 % flipped", "1")}
+    many = {("tweets", "5"), ("skewed: nobody flipped", "5")}
+    assert {where for where, (low, _) in leads.items() if low > 0} == few | many
+    assert not [where for where, (_, high) in leads.items() if high < 0]
+
+
+def test_what_keeps_the_models_of_a_portfolio_apart():
+    appeal: dict[tuple[str, ...], list[float]] = {}
+    unused: dict[tuple[str, ...], int] = {}
+    for row in read_csv("docs/portfolio-starts.csv"):
+        cell = row["method"], row["models"], row["variant"]
+        appeal.setdefault(cell, []).append(float(row["appeal_unseen"]))
+        unused[cell] = unused.get(cell, 0) + (int(row["models_picked"]) < int(row["models"]))
+
+    def changed(models, variant):
+        base = appeal["MaxFL auto", models, "as it is"]
+        return sum(a != b for a, b in zip(appeal["MaxFL auto", models, variant], base, strict=True))
+
+    off = "no model starts anew"
+    assert unused["MaxFL auto", "5", off] == 3
+    assert changed("2", off) == changed("3", off) == 0
+    assert changed("5", "patience 40") == 2
+    assert not any(count for (*_, variant), count in unused.items() if variant == "as it is")
 
 
 def test_what_random_rounds_do_to_a_portfolio_is_that_of_the_search():

@@ -51,7 +51,10 @@ def test_sizes_stand_beside_each_other():
         ["", "3", "0.21", "0.01", "0.31"], ["", "5", "0.41", "0.01", "0.51"],
     ]  # fmt: skip
     assert [row[-1] for row in table.rows] == ["+0.10 [+0.10, +0.10]"] * 4
-    assert table.remarks == ["clusters: MaxFL auto, ahead of one: 2, 3, 5 models."]
+    assert table.remarks == [
+        "clusters: MaxFL auto, ahead of one: 2, 3, 5 models.",
+        "IFCA and HypCluster with one model: FedAvg.",
+    ]
 
 
 def test_portfolios_of_a_method_share_a_program_where_many_run_at_once():

@@ -15,8 +15,8 @@ Every model starts from a draw of its own. One that none of the last ``patience`
 starts anew where it may serve somebody better: as a copy of the donor, the model that most of the
 clients that were not satisfied had in the last round. Of the clients that pick either, those train
 the copy whose gap is at least the mean gap of these, and so the two part.
-Without own starts three models satisfy fewer clients of five clusters, and without starting anew
-five models do (``benchmarks/portfolio_starts.py``, docs/portfolio.md).
+Without own starts three models of MaxFL auto satisfy fewer clients of five clusters, and without
+starting anew five models do (``benchmarks/portfolio_starts.py``, docs/portfolio.md).
 """
 
 from typing import Any, NamedTuple

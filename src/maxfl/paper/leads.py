@@ -6,7 +6,7 @@ subtracted from the baseline's seed by seed; the interval resamples the seeds
 in the means' already.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,8 +25,11 @@ DECIMALS = 4
 def lead(results: StudyResults, method: str, baseline: str, column: Column) -> Interval:
     """Return what a method is ahead of the baseline by; NaN if either was not run."""
     ours, theirs = results.final(method, column), results.final(baseline, column)
-    if len(ours) != len(theirs):
-        return bootstrap([])
+    return paired_lead(ours, theirs) if len(ours) == len(theirs) else bootstrap([])
+
+
+def paired_lead(ours: Iterable[float], theirs: Iterable[float]) -> Interval:
+    """Return what some figures are ahead of others by, seed by seed."""
     found = bootstrap([np.array([a - b]) for a, b in zip(ours, theirs, strict=True)])
     return Interval(*(round(value, DECIMALS) + 0.0 for value in found))  # −0.0 is 0
 
@@ -117,8 +120,7 @@ def interval_cell(interval: Interval, column: Column) -> str:
     if not np.isfinite(interval.mean):
         return "n/a"
     digits = digits_of(column)
-    ends = [end for end in interval[1:] if round(end, DECIMALS)]  # less is rounding
-    while not all(round(end, digits) for end in ends):
+    while digits < DECIMALS and any(end and not round(end, digits) for end in interval[1:]):
         digits += 1
     mean, low, high = (signed(value, digits) for value in interval)
     return f"{mean} [{low}, {high}]" if np.isfinite(interval.low) else mean

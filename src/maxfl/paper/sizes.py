@@ -26,6 +26,8 @@ def compare_sizes(exhibit: Exhibit, results: StudyResults) -> Comparison:
             rows.append([column.part if models == 1 else "", str(models), *cells, ahead])
     remarks = [note for column in columns for note in data_remarks(results, column.part)]
     remarks += [_standing(exhibit, results, column) for column in columns]
+    several = [family for family in families if (family, 1) not in labels]
+    remarks.append(f"{' and '.join(several)} with one model: {exhibit.study.baseline}.")
     headings = ["", "models", *families, f"{last}, lead over {first}"]
     return Comparison(heading(columns[0]), headings, rows, remarks)
 
