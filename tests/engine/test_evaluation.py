@@ -9,7 +9,7 @@ from jax.sharding import Mesh, PartitionSpec
 import maxfl
 from maxfl.core.checks.samples import client_offsets
 from maxfl.core.federation import InputScaling, Samples
-from maxfl.engine.evaluation import client_score, evaluate, owners
+from maxfl.engine.evaluation import client_score, evaluate
 from maxfl.engine.layout import CLIENT, SWEEP
 from maxfl.engine.minibatches import Task
 
@@ -55,7 +55,7 @@ def scores(samples, chunk_size):
     def both(samples):
         task = Task(MODEL, InputScaling(), samples)
         return (
-            evaluate(task, chunk_size, owners(samples), ()),
+            evaluate(task, chunk_size, ()),
             client_score(task, chunk_size, jnp.int32(k), ()),
         )
 

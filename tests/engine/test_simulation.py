@@ -1,5 +1,6 @@
 """Same seed, same draws: across repeats, sweeps and devices."""
 
+import dataclasses
 import inspect
 
 import jax
@@ -169,3 +170,20 @@ def test_functions_have_all_arguments_of_their_class(function, kind, more):
     shared = inspect.signature(maxfl.Simulation).parameters
     assert [name for name in shared if name not in theirs] == []
     assert all(theirs[name] == shared[name] for name in shared)
+
+
+def test_the_first_block_finds_its_program_compiled():
+    traced = []
+
+    def apply(params, x, key=None):
+        traced.append(x.shape)
+        return MODEL.apply(params, x, key)
+
+    model = dataclasses.replace(MODEL, apply=apply)
+    simulation = maxfl.Simulation(SMALL, model, maxfl.maxfl(), TRAINING)
+    state = simulation.start()
+    with simulation.compiling(state):
+        prepared = simulation.prepare()
+    before = len(traced)
+    next(simulation.blocks(prepared, state))
+    assert len(traced) == before > 0

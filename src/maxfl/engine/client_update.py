@@ -32,6 +32,7 @@ from maxfl.engine.evaluation import client_score
 from maxfl.engine.minibatches import Minibatches, batch_gradient
 from maxfl.engine.spec import Spec
 from maxfl.engine.state import Measured, Personal, RoundContext, State
+from maxfl.utils.tracing import trace_once
 
 
 class ClientReply(NamedTuple):
@@ -84,6 +85,7 @@ def client_update(
     reported = inflate_loss(context, client)
     client_state = memory.method if spec.model.keep_local else memory
 
+    @trace_once
     def train() -> tuple[WeightedSum, Pytree, Pytree]:
         weight = spec.algorithm.weight(hparams.algorithm, server, reported)
         weight = jnp.where(weight > 0, weight, 0.0)  # a client without a requirement has NaN

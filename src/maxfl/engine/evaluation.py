@@ -1,6 +1,7 @@
 """Loss and metrics of a model: on all clients in one pass, or on one client."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -52,13 +53,22 @@ def _finish(task: Task, sums: Score, count: Array) -> Score:
     )
 
 
-def owners(samples: Samples) -> Array:
-    """Return the client that each sample belongs to, int32[total]."""
-    sizes = jnp.diff(samples.offsets)
-    return jnp.repeat(jnp.arange(len(sizes)), sizes, total_repeat_length=len(samples.y))
+def owners(samples: Samples, rows: Array) -> Array:
+    """Return the client that each of some rows belongs to, int32; K for rows behind the last's.
+
+    A binary search: a table of all rows takes 30 kernels, and their time to compile. The search is
+    a loop on a CPU, which compiles soonest, and on an accelerator one kernel.
+    """
+
+    def search(method: str, rows: Array) -> Array:
+        found = jnp.searchsorted(samples.offsets[1:], rows, side="right", method=method)
+        return found.astype(jnp.int32)
+
+    loop, unrolled = partial(search, "scan"), partial(search, "scan_unrolled")
+    return jax.lax.platform_dependent(rows, cpu=loop, default=unrolled)
 
 
-def evaluate(task: Task, chunk_size: int, owner: Array, params: Params) -> Score:
+def evaluate(task: Task, chunk_size: int, params: Params) -> Score:
     """Compute loss and metrics of one model on every client's samples, float32[K] each.
 
     A big matrix multiplication, and a sum per client; ``chunk_size`` samples go through the model
@@ -73,13 +83,13 @@ def evaluate(task: Task, chunk_size: int, owner: Array, params: Params) -> Score
         position = (i * devices + jax.lax.axis_index(CLIENT)) * size
         # Near the end of the arrays the window slides back and the mask skips what was counted.
         window = jnp.minimum(position, total - size)
-        fresh = window + jnp.arange(size) >= position
+        rows = window + jnp.arange(size)
+        fresh = rows >= position
         x = jax.lax.dynamic_slice_in_dim(samples.x, window, size)
         y = jax.lax.dynamic_slice_in_dim(samples.y, window, size)
-        k = jax.lax.dynamic_slice_in_dim(owner, window, size)
-        scores = score_samples(task, params, x, y)
+        scores, owner = score_samples(task, params, x, y), owners(samples, rows)
         return _add(
-            lambda so_far, v: _add_per_client(k, so_far, jnp.where(fresh, v, 0.0)), sums, scores
+            lambda so_far, v: _add_per_client(owner, so_far, jnp.where(fresh, v, 0.0)), sums, scores
         )
 
     # Room behind the last client, for a chunk that begins with its samples.

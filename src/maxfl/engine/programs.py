@@ -23,7 +23,7 @@ from maxfl.core.server_optimizers import OptimizerHParams, OptimizerKind, transf
 from maxfl.engine.client_state import init_memory, init_states
 from maxfl.engine.client_update import inflate_loss, personal_scores
 from maxfl.engine.collectives import map_chunks, map_clients
-from maxfl.engine.evaluation import client_score, owners
+from maxfl.engine.evaluation import client_score
 from maxfl.engine.layout import CLIENT, SWEEP, Layout
 from maxfl.engine.minibatches import Minibatches, Task, batch_gradient
 from maxfl.engine.rounds import measure_everyone, measure_if_needed, run_round, score_everyone
@@ -42,6 +42,7 @@ from maxfl.engine.state import (
     Sweep,
     of_picked,
 )
+from maxfl.utils.tracing import trace_once
 
 SKIP = -1
 """In a schedule: no rounds and no evaluation, so that a shorter last block needs no new program."""
@@ -161,18 +162,14 @@ def run_block(
     def shard(
         data: Data, sweep: Sweep, first: Array, schedule: Array
     ) -> tuple[State, RoundRecord, Evaluation]:
-        owner, test_owner = owners(data.judged), owners(data.test)
-
         def configuration(one: Sweep) -> tuple[State, RoundRecord, Evaluation]:
-            context = RoundContext(
-                spec, data, owner, one.hparams, one.requirement, one.is_byzantine
-            )
+            context = RoundContext(spec, data, one.hparams, one.requirement, one.is_byzantine)
 
             def period(carry: tuple[State, Any, Array], rounds: Array) -> tuple[Any, Any]:
                 state, measured, first = carry
                 state, measured, records = _rounds(context, state, measured, first, rounds)
                 first = first + jnp.maximum(rounds, 0)
-                show = partial(evaluate_all, context, test_owner, first, state, measured)
+                show = partial(evaluate_all, context, first, state, measured)
                 return (state, measured, first), (records, _if(rounds != SKIP, show))
 
             begin = one.state, measure_if_needed(context, one.state), first
@@ -185,13 +182,11 @@ def run_block(
     return run(data, sweep, first, schedule)
 
 
-def evaluate_all(
-    context: RoundContext, test_owner: Array, done: Array, state: State, measured: Any
-) -> Evaluation:
+def evaluate_all(context: RoundContext, done: Array, state: State, measured: Any) -> Evaluation:
     """Show the model to all clients whose data are here, after ``done`` rounds; [n] each."""
     spec, data, hparams, rho = context.spec, context.data, context.hparams, context.requirement
     server = state.server
-    test = score_everyone(context, state, context.test_task, test_owner)
+    test = score_everyone(context, state, context.test_task)
     if not spec.measures_everyone:
         measured = measure_everyone(context, state)
     if spec.has_portfolio:
@@ -262,6 +257,7 @@ def _evaluate_personal(context: RoundContext, state: State, measured: Measured) 
 
 def _if(condition: Array, function: Callable[[], T]) -> T:
     """Return the function's value, or zeros without calling it."""
+    function = trace_once(function)
     shapes = jax.eval_shape(function)
     nothing = partial(jax.tree.map, lambda a: jnp.zeros(a.shape, a.dtype), shapes)
     return jax.lax.cond(condition, function, nothing)

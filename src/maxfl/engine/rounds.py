@@ -1,5 +1,6 @@
 """One round of one configuration: sample a cohort, train its clients, take the server's step."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -31,9 +32,10 @@ from maxfl.engine.layout import CLIENT
 from maxfl.engine.minibatches import Task
 from maxfl.engine.spec import Spec
 from maxfl.engine.state import CohortRecord, Measured, ModelStep, RoundContext, RoundRecord, State
+from maxfl.utils.tracing import trace_once
 
 
-def score_everyone(context: RoundContext, state: State, task: Task, owner: Array) -> Score:
+def score_everyone(context: RoundContext, state: State, task: Task) -> Score:
     """Measure the global model on a task's samples of all n clients, float32[n] each.
 
     Of a portfolio all models are measured, float32[models, n]. Where clients keep the model's state
@@ -41,10 +43,10 @@ def score_everyone(context: RoundContext, state: State, task: Task, owner: Array
     """
     layout = context.spec.layout
     if context.spec.has_portfolio:
-        measure = partial(evaluate, task, layout.eval_batch.everyone, owner)
+        measure = partial(evaluate, task, layout.eval_batch.everyone)
         return map_models(layout, measure, state.server.params)
     if not context.spec.model.keep_local:
-        return evaluate(task, layout.eval_batch.everyone, owner, state.server.params)
+        return evaluate(task, layout.eval_batch.everyone, state.server.params)
 
     def score(slot: Array) -> Score:
         server, _ = recall(context.spec, state, slot)
@@ -58,7 +60,7 @@ def measure_everyone(context: RoundContext, state: State) -> Measured:
 
     Of a portfolio they measure all models, float32[models, n]; then they ``pick``.
     """
-    return context.measured(score_everyone(context, state, context.judging_task, context.owner))
+    return context.measured(score_everyone(context, state, context.judging_task))
 
 
 def measure_if_needed(context: RoundContext, state: State) -> Any:
@@ -88,7 +90,7 @@ def train_cohort(
     spec, hparams = context.spec, context.hparams
     absence = key(hparams.seed, Purpose.UNAVAILABLE, round_)
     reached = sampled & responds(absence, hparams.participation, context.client_id(slots))
-    update = partial(client_update, context, round_, state, measured)
+    update = trace_once(partial(client_update, context, round_, state, measured))
     replies = _update_all(spec, update, slots, reached)
     cohort = replies.report
     server, opt_state = _take_server_step(context, round_, state, replies)
@@ -193,7 +195,7 @@ def _sample_cohort(context: RoundContext, round_: Array, measured: Any) -> tuple
 
 
 def _update_all(
-    spec: Spec, update: partial[ClientReply], slots: Array, reached: Array
+    spec: Spec, update: Callable[[Array, Array], ClientReply], slots: Array, reached: Array
 ) -> ClientReply:
     """Let the cohort train: this device takes its share, a few at once, and sums stream.
 

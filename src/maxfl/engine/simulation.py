@@ -1,8 +1,9 @@
 """Train a federation whose data are in memory: check everything first, then block after block."""
 
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
-from functools import cached_property
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -208,21 +209,41 @@ class Simulation:
         # Laid out as the program returns it, or the second block would compile the program anew.
         state = session.spread(state)
         for periods in schedule(session.experiment.training)[done:]:
-            rounds = np.array([n for _, n in periods if n != SKIP])
-            first = periods[0][0]
-            lengths = np.array([n for _, n in periods], np.int32)
-            after = (first + int(rounds.sum())) * spec.cohort
             with explain_lost_peer():
-                states = grow(state.client_states, rows_needed(after, spec.seen))
-                state = state._replace(client_states=session.spread(states))
-                sweep = Sweep(session.hparams, rho, session.is_byzantine, state)
-                state, records, evaluation = run_block(
-                    spec, self._data, sweep, np.int32(first), lengths
-                )
+                state, records, evaluation = run_block(*self._inputs(periods, rho, state))
                 # Without the padding, so that a run can go on with another number of devices.
                 narrow = session.narrow(state)
             found = session.narrow(session.fetch((records, evaluation)))
-            yield narrow, _block(first, rounds, spec.period, *found)
+            rounds = np.array([n for _, n in periods if n != SKIP])
+            yield narrow, _block(periods[0][0], rounds, spec.period, *found)
+
+    @contextmanager
+    def compiling(self, state: State) -> Iterator[None]:
+        """Compile the program of the rounds meanwhile; the first block finds it ready.
+
+        Where processes work together it is left to the first block: they compile in one order.
+        """
+        if is_distributed():
+            yield
+            return
+        session, first = self.session, schedule(self.session.experiment.training)[0]
+        rho = np.zeros((session.configurations, self.eval_federation.clients), np.float32)
+        inputs = self._inputs(first, session.spread(rho), session.spread(state))
+        program = partial(run_block.lower, inputs[0], *jax.tree.map(_shape, inputs[1:]))
+        del inputs  # or two states would be in memory
+        with ThreadPoolExecutor(1) as executor:
+            executor.submit(lambda: program().compile())
+            yield  # what fails to compile fails again in the first block, and is explained there
+
+    def _inputs(self, periods: list[tuple[int, int]], rho: Any, state: State) -> tuple[Any, ...]:
+        """Return what the program of a block is called with, in which clients may need rows."""
+        session, spec = self.session, self.session.spec
+        first, lengths = periods[0][0], np.array([n for _, n in periods], np.int32)
+        after = first + int(lengths[lengths != SKIP].sum())
+        states = grow(state.client_states, rows_needed(after * spec.cohort, spec.seen))
+        state = state._replace(client_states=session.spread(states))
+        sweep = Sweep(session.hparams, rho, session.is_byzantine, state)
+        return spec, self._data, sweep, np.int32(first), lengths
 
     def history(self, prepared: Prepared, blocks: Iterable[Block], state: State) -> History:
         """Put the blocks of a run together."""
@@ -281,6 +302,13 @@ def simulate(
         shown_progress(progress) as report,
     ):
         return train(simulation, report).history
+
+
+def _shape(a: Any) -> Any:
+    """Return the shape of an array on devices, with its place; other numbers as they are."""
+    if not isinstance(a, jax.Array):
+        return a
+    return jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=a.sharding)
 
 
 def _block(

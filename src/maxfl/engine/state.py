@@ -148,7 +148,6 @@ class RoundContext(NamedTuple):
     Attributes:
         spec: What is compiled in.
         data: The federation's arrays.
-        owner: The client of each sample that clients judge by, int32[total].
         hparams: This configuration's, without the axis C.
         requirement: What costs of the clients whose data are here must lie below, float32[n].
         is_byzantine: Who is Byzantine, bool[K].
@@ -157,7 +156,6 @@ class RoundContext(NamedTuple):
 
     spec: Spec
     data: Data
-    owner: Array
     hparams: HParams
     requirement: Array
     is_byzantine: Array

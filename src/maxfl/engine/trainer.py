@@ -1,7 +1,9 @@
 """What runs a federation: the same calls whether its data are in memory or on disk.
 
 with trainer.open(folder):
-prepared, state = trainer.prepare(), trainer.start()
+state = trainer.start()
+with trainer.compiling(state):
+prepared = trainer.prepare()
 for state, block in trainer.blocks(prepared, state):
 blocks.append(block)
 history = trainer.history(prepared, blocks, state)
@@ -109,6 +111,9 @@ class Trainer(Protocol):
     def start(self) -> State:
         """Return the state before the first round."""
 
+    def compiling(self, state: State) -> AbstractContextManager[Any]:
+        """Compile the program of the rounds meanwhile, where that is known in advance."""
+
     def blocks(
         self, prepared: Prepared, state: State, done: int = 0
     ) -> Iterator[tuple[State, Block]]:
@@ -149,7 +154,8 @@ def train(trainer: Trainer, progress: Progress | None = None) -> Trained:
     """Train from the start to the end, without checkpoints."""
     _warn_of_small_clients(trainer.session)
     state, blocks = trainer.start(), []
-    prepared = trainer.prepare(progress)
+    with trainer.compiling(state):
+        prepared = trainer.prepare(progress)
     rounds = trainer.session.experiment.training.rounds
     diagnosis = diagnose(trainer, prepared)
     for now, block in trainer.blocks(prepared, state):

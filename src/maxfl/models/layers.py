@@ -23,7 +23,8 @@ class Layer(NamedTuple):
 def init_dense(key: Array, inputs: int, outputs: int) -> Layer:
     """Draw weights and biases uniform in ±1/√inputs, as the framework that the paper used."""
     bound = 1 / math.sqrt(inputs)
-    draws = jax.random.uniform(key, (inputs + 1, outputs), minval=-bound, maxval=bound)
+    draws = jax.random.uniform(key, ((inputs + 1) * outputs,), minval=-bound, maxval=bound)
+    draws = draws.reshape(inputs + 1, outputs)
     return Layer(draws[:-1], draws[-1])
 
 
@@ -48,7 +49,7 @@ def drop(key: Array | None, h: Array, rate: float) -> Array:
     if key is None or rate == 0:
         return h
     samples, units = len(h), math.prod(h.shape[1:])
-    words = jax.random.bits(key, (samples, -(-units // 4)), jnp.uint32)
+    words = jax.random.bits(key, (samples * -(-units // 4),), jnp.uint32)
     decisions = jax.lax.bitcast_convert_type(words, jnp.uint8).reshape(samples, -1)[:, :units]
     survivors = max(round(256 * (1 - rate)), 1)
     return jnp.where(decisions.reshape(h.shape) < survivors, h * (256 / survivors), 0.0)

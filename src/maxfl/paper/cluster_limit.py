@@ -126,7 +126,7 @@ def _advance(
 ) -> tuple[Params, Array]:
     """Run steps ``before`` to ``after`` of SGD for every union; then evaluate all clients."""
     train, test, input_scaling = data
-    test_owner, sizes = owners(test), jnp.diff(test.offsets)
+    test_owner, sizes = owners(test, jnp.arange(len(test.y))), jnp.diff(test.offsets)
 
     def one(union: tuple[Pooled, Params]) -> tuple[Params, Array]:
         (rows, count), start = union

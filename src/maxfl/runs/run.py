@@ -145,7 +145,8 @@ def _train(
         shown.report("resumed", done, rounds)
     else:
         state, blocks = simulation.start(), []
-        prepared = simulation.prepare(shown.report, solo_cache)
+        with simulation.compiling(state):
+            prepared = simulation.prepare(shown.report, solo_cache)
         with raise_together():
             if is_leader():
                 checkpoint.save_start(prepared, state)

@@ -14,7 +14,6 @@ from jax import Array
 
 from maxfl.core.participation import willing
 from maxfl.engine.collectives import map_chunks
-from maxfl.engine.evaluation import owners
 from maxfl.engine.programs import ALIKE, EACH, evaluate_all, on_devices
 from maxfl.engine.rounds import (
     measure_everyone,
@@ -53,7 +52,7 @@ def run_cohort(
     def train(
         data: Data, one: Sweep, client_ids: Array, round_: Array, sampled: Array, measured: Any
     ) -> tuple[State, RoundRecord]:
-        context = _context(spec, data, jnp.zeros(0, jnp.int32), one, client_ids)
+        context = _context(spec, data, one, client_ids)
         state = one.state
         if spec.has_portfolio:
             state, _ = start_vacant_model(context, state)
@@ -72,11 +71,7 @@ def show_candidates(
     """
 
     def show(data: Data, one: Sweep, client_ids: Array, round_: Array) -> tuple[Measured, Array]:
-        judged = data.judged
-        # Rows behind the last client's are nobody's.
-        there = jnp.arange(len(judged.y)) < judged.offsets[-1]
-        owner = jnp.where(there, owners(judged), len(client_ids))
-        context = _context(spec, data, owner, one, client_ids)
+        context = _context(spec, data, one, client_ids)
         if spec.has_portfolio:
             state, _ = start_vacant_model(context, one.state)
             measured = context.pick(measure_everyone(context, state))
@@ -98,17 +93,15 @@ def evaluate_clients(
     """Show the model after ``done`` rounds to clients whose data are here; [C, n] each."""
 
     def show(data: Data, one: Sweep, client_ids: Array, done: Array) -> Evaluation:
-        context = _context(spec, data, owners(data.judged), one, client_ids)
+        context = _context(spec, data, one, client_ids)
         measured = measure_if_needed(context, one.state)
-        return evaluate_all(context, owners(data.test), done, one.state, measured)
+        return evaluate_all(context, done, one.state, measured)
 
     return _for_each(spec, show, data, sweep, client_ids, done)
 
 
-def _context(spec: Spec, data: Data, owner: Array, one: Sweep, client_ids: Array) -> RoundContext:
-    return RoundContext(
-        spec, data, owner, one.hparams, one.requirement, one.is_byzantine, client_ids
-    )
+def _context(spec: Spec, data: Data, one: Sweep, client_ids: Array) -> RoundContext:
+    return RoundContext(spec, data, one.hparams, one.requirement, one.is_byzantine, client_ids)
 
 
 def _for_each(spec: Spec, function: Callable[..., T], data: Data, sweep: Sweep, *alike: Any) -> T:

@@ -5,7 +5,7 @@ is evaluated by clients whose data are in memory.
 """
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -238,6 +238,10 @@ class StreamingSimulation:
         nobody = np.zeros(0, np.int32)
         records: Any = ClientRecords(NO_ROWS, nobody, np.zeros(0, np.float32))
         return finite_start(self.session)._replace(client_states=records)
+
+    def compiling(self, state: State) -> AbstractContextManager[Any]:  # noqa: ARG002
+        """Compile nothing in advance: the programs' shapes are those of the cohorts that come."""
+        return nullcontext()
 
     def blocks(
         self, prepared: Prepared, state: State, done: int = 0

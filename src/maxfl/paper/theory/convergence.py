@@ -60,7 +60,7 @@ class Trajectory(NamedTuple):
 def gradient_norm(federation: Federation, model: Model, rho: Array) -> Callable[[Any], Array]:
     """Return ‖∇F̃(w)‖² over all clients' training data, as a compiled function of w."""
     train = jax.tree.map(jnp.asarray, federation.train)
-    owner, clients = owners(train), federation.clients
+    owner, clients = owners(train, jnp.arange(len(train.y))), federation.clients
     task, sizes = Task(model, federation.input_scaling, train), jnp.diff(train.offsets)
 
     def objective(params: Any) -> Array:

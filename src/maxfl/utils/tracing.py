@@ -1,0 +1,18 @@
+"""How often JAX traces a function."""
+
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+import jax
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def trace_once(function: Callable[P, T]) -> Callable[P, T]:
+    """Return a function that is traced once for its shapes and its values, and leaves no mark.
+
+    ``jax.eval_shape``, and the ``cond`` or ``scan`` that follows it, would trace it anew each, and
+    what it calls likewise: a client's training four times.
+    """
+    return jax.jit(function, inline=True)
