@@ -107,7 +107,12 @@ def timed(
         2 * rounds, task.cohort, task.steps, task.batch, rates, 1.0, rounds, rounds
     )
     simulation = maxfl.Simulation(
-        fed, model, algorithm, training, requirement=maxfl.fixed(0.5), seed=np.arange(size)
+        fed,
+        model,
+        algorithm,
+        training,
+        requirement=maxfl.fixed(0.5, judge="training"),
+        seed=np.arange(size),
     )
     prepared, state = simulation.prepare(), simulation.start()
 

@@ -85,7 +85,7 @@ def _seconds(case: Round, count: int) -> float:
     )  # fmt: skip
     simulation = maxfl.Simulation(
         _federation(case.clients), maxfl.mlp(784, (case.hidden, 30), 10), maxfl.fedavg(), training,
-        requirement=maxfl.fixed(0.5),
+        requirement=maxfl.fixed(0.5, judge="training"),
     )  # fmt: skip
     nothing = np.zeros((case.configurations, case.clients), np.float32)
     solo = Solo(nothing, nothing, (nothing,))

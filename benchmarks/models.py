@@ -165,7 +165,11 @@ def seconds(
     """Return the median time of some rounds without evaluation, and the time of the first block."""
     training = maxfl.Training(2 * rounds, case.cohort, case.steps, BATCH, 0.05, 1.0, rounds, rounds)
     simulation = maxfl.Simulation(
-        federation, model, maxfl.fedavg(by_size=1.0), training, requirement=maxfl.fixed(0.5)
+        federation,
+        model,
+        maxfl.fedavg(by_size=1.0),
+        training,
+        requirement=maxfl.fixed(0.5, judge="training"),
     )
     nothing = np.zeros((1, case.clients), np.float32)
     solo = Solo(nothing, nothing, (nothing,) * len(model.named_metrics))

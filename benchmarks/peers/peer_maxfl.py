@@ -6,7 +6,6 @@ from importlib.metadata import version
 from typing import Any
 
 import jax
-import jax_model
 import numpy as np
 from task import Floats, Outcome, Task, main
 
@@ -65,9 +64,11 @@ def _simulation(task: Task, algorithm: maxfl.Algorithm) -> maxfl.Simulation:
     training = maxfl.Training(
         2 * rounds, task.cohort, task.steps, task.batch, task.rate, 1.0, every, rounds
     )
-    # A fixed requirement needs no solo training, and weighs clients by the same operations.
+    # A fixed requirement needs no solo training, and weighs clients by the same operations. Clients
+    # train on all of their training data, and evaluate it all, as those of the peers do.
+    requirement = maxfl.fixed(0.5, judge="training")
     return maxfl.Simulation(
-        federation(task), _model(task), algorithm, training, requirement=maxfl.fixed(0.5)
+        federation(task), _model(task), algorithm, training, requirement=requirement
     )
 
 
@@ -83,7 +84,10 @@ def federation(task: Task) -> maxfl.Federation:
 
 def _model(task: Task) -> maxfl.Model:
     if task.model == "cnn":
-        return maxfl.Model(lambda _: task.start, partial(jax_model.cnn, task.dropout))
+        *channels, hidden, classes = (len(bias) for bias in task.start[1::2])
+        return maxfl.cnn(
+            (28, 28), classes, channels, len(task.start[0]), "valid", [hidden], task.dropout
+        )
     *hidden, classes = (len(bias) for bias in task.start[1::2])
     return maxfl.mlp(len(task.start[0]), hidden, classes, task.dropout)
 
@@ -104,7 +108,10 @@ def _compile(task: Task) -> Outcome:
     def until_first_block() -> float:
         began = time.perf_counter()
         simulation = maxfl.Simulation(clients, model, maxfl.maxfl(), maxfl.Training())
-        jax.block_until_ready(next(simulation.blocks(simulation.prepare(), simulation.start())))
+        state = simulation.start()
+        with simulation.compiling(state):
+            prepared = simulation.prepare()
+        jax.block_until_ready(next(simulation.blocks(prepared, state)))
         return time.perf_counter() - began
 
     first, second = until_first_block(), until_first_block()

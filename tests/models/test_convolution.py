@@ -69,3 +69,14 @@ def test_the_start_is_uniform_by_fan_in():
     bound = 1 / np.sqrt(200)
     assert abs(weight).max() <= bound
     assert weight.std() == pytest.approx(bound / np.sqrt(3), rel=0.05)
+
+
+def test_equal_maxima_share_the_gradient_of_a_pool():
+    h = jax.random.randint(jax.random.key(0), (3, 5, 6, 2), 0, 3).astype(jnp.float32)
+
+    def plain(h):
+        return h[:, :4].reshape(3, 2, 2, 3, 2, 2).max((2, 4))
+
+    weights = jnp.cos(jnp.arange(36.0)).reshape(3, 2, 3, 2)
+    found, wanted = (jax.grad(lambda h, f=f: (f(h) * weights).sum())(h) for f in (max_pool, plain))
+    np.testing.assert_array_equal(found, wanted)

@@ -124,7 +124,7 @@ def _cnn(form: Form, loss: Loss) -> Model:
     def outputs(params: Cnn, x: Array, key: Array | None) -> Array:
         h = x.reshape(len(x), *form.shape)
         for weight, bias in params.convolutions:
-            h = max_pool(jax.nn.relu(convolve(h, weight, padding=form.padding) + bias))
+            h = jax.nn.relu(max_pool(convolve(h, weight, padding=form.padding)) + bias)
         h = h.reshape(len(x), -1)
         for depth, layer in enumerate(params.dense[:-1]):
             h = jax.nn.relu(dense(layer, h))
