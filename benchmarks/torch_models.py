@@ -1,0 +1,323 @@
+"""Milliseconds per round of the models of benchmarks/models.py in PyTorch, each as fast as it gets.
+
+    python benchmarks/torch_models.py FILE.json [MODEL ...] [--cohorts 10 100] [--device cuda]
+
+FedAvg on made-up samples that are on the device from the start: clients of 60 samples, 20 steps of
+20 with plain SGD, and the mean of what the cohort trained. Products are in TF32, as JAX has them
+there. A model is a function of a list of parameters, with PyTorch's own layers; the CNN is also
+tried with convolutions as products of windows, as they are in maxfl.
+
+One client after another or all at once by vmap; launched step by step, as one CUDA graph a round,
+or compiled by torch.compile and then as a CUDA graph.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch.func import grad, vmap
+
+Params = list[torch.Tensor]
+Loss = Callable[[Params, torch.Tensor, torch.Tensor], torch.Tensor]
+
+CLIENTS, SAMPLES, STEPS, BATCH, RATE = 500, 60, 20, 20, 0.05
+CLASSES, VOCABULARY, LENGTH = 62, 80, 80
+WIDTH, DEPTH, HEADS, DROPPED = 128, 2, 4, 0.1
+SECONDS, TURNS = 1.0, 3
+
+
+class Workload(NamedTuple):
+    """A model: its start, its loss on a minibatch, and the shape of a sample."""
+
+    start: Params
+    loss: Loss
+    shape: tuple[int, ...]
+
+
+def mlp() -> Workload:
+    """Return the MLP of 64 and 30 units, with dropout after the first."""
+    start = dense_start(784, 64, 30, CLASSES)
+
+    def loss(p: Params, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        h = F.dropout(F.relu(F.linear(x, p[0], p[1])), 0.5)
+        return F.cross_entropy(F.linear(F.relu(F.linear(h, p[2], p[3])), p[4], p[5]), y)
+
+    return Workload(start, loss, (784,))
+
+
+def cnn(convolve: Callable[..., torch.Tensor] = F.conv2d) -> Workload:
+    """Return the CNN of the peers: 3 × 3 convolutions of 32 and 64 channels, and 128 units."""
+    start = [*conv_start(1, 32), torch.zeros(32), *conv_start(32, 64), torch.zeros(64)]
+    start += dense_start(1600, 128, CLASSES)
+
+    def loss(p: Params, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        h = F.max_pool2d(F.relu(convolve(x, p[0], p[1])), 2)
+        h = F.max_pool2d(F.relu(convolve(h, p[2], p[3])), 2)
+        h = F.dropout(F.relu(F.linear(h.flatten(1), p[4], p[5])), 0.5)
+        return F.cross_entropy(F.linear(h, p[6], p[7]), y)
+
+    return Workload(start, loss, (1, 28, 28))
+
+
+def by_windows(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """Convolve by one product of all windows."""
+    n, _, height, width = x.shape
+    outputs, _, rows, columns = weight.shape
+    windows = F.unfold(x, (rows, columns))
+    found = torch.einsum("nkp,ok->nop", windows, weight.flatten(1)) + bias[:, None]
+    return found.reshape(n, outputs, height - rows + 1, width - columns + 1)
+
+
+def resnet() -> Workload:
+    """Return ResNet-20 with group normalisation in 8 groups, for images of 32 × 32."""
+    planes = [16 * 2**stage for stage in range(3) for _ in range(3)]
+    start = unit_start(3, 16)
+    for before, after in zip([16, *planes], planes, strict=False):
+        start += unit_start(before, after) + unit_start(after, after)
+    start += dense_start(64, CLASSES)
+
+    def unit(p: Params, h: torch.Tensor, stride: int = 1) -> torch.Tensor:
+        return F.group_norm(F.conv2d(h, p[0], stride=stride, padding=1), 8, p[1], p[2])
+
+    def loss(p: Params, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        h, rest = F.relu(unit(p[:3], x)), p[3:]
+        for _ in planes:
+            block, rest = rest[:6], rest[6:]
+            wider = block[0].shape[0] - h.shape[1]
+            stride = 2 if wider else 1
+            inner = F.relu(unit(block[:3], h, stride))
+            shortcut = F.pad(h[:, :, ::stride, ::stride], (0, 0, 0, 0, 0, wider))
+            h = F.relu(unit(block[3:], inner) + shortcut)
+        return F.cross_entropy(F.linear(h.mean((2, 3)), *rest), y)
+
+    return Workload(start, loss, (3, 32, 32))
+
+
+def transformer() -> Workload:
+    """Return the causal transformer of two layers of width 128, for 80 characters."""
+    start = [torch.randn(VOCABULARY, WIDTH) / WIDTH**0.5, torch.randn(LENGTH, WIDTH) / WIDTH**0.5]
+    for _ in range(DEPTH):
+        start += [torch.ones(WIDTH), torch.zeros(WIDTH), *dense_start(WIDTH, 3 * WIDTH)]
+        start += [*dense_start(WIDTH, WIDTH), torch.ones(WIDTH), torch.zeros(WIDTH)]
+        start += [*dense_start(WIDTH, 4 * WIDTH), *dense_start(4 * WIDTH, WIDTH)]
+    start += [torch.ones(WIDTH), torch.zeros(WIDTH), *dense_start(WIDTH, VOCABULARY)]
+
+    def attend(h: torch.Tensor, p: Params) -> torch.Tensor:
+        n = len(h)
+        together = F.linear(h, p[0], p[1]).reshape(n, LENGTH, 3, HEADS, -1)
+        queries, keys, values = together.permute(2, 0, 3, 1, 4)
+        mixed = F.scaled_dot_product_attention(queries, keys, values, is_causal=True)
+        return F.linear(mixed.transpose(1, 2).reshape(n, LENGTH, WIDTH), p[2], p[3])
+
+    def loss(p: Params, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        h, rest = F.dropout(F.embedding(x, p[0]) + p[1], DROPPED), p[2:]
+        for _ in range(DEPTH):
+            q, rest = rest[:12], rest[12:]
+            h = h + F.dropout(attend(F.layer_norm(h, (WIDTH,), q[0], q[1]), q[2:6]), DROPPED)
+            units = F.gelu(
+                F.linear(F.layer_norm(h, (WIDTH,), q[6], q[7]), q[8], q[9]), approximate="tanh"
+            )
+            h = h + F.dropout(F.linear(units, q[10], q[11]), DROPPED)
+        logits = F.linear(F.layer_norm(h, (WIDTH,), rest[0], rest[1]), rest[2], rest[3])
+        return F.cross_entropy(logits.flatten(0, 1), y.flatten())
+
+    return Workload(start, loss, (LENGTH,))
+
+
+MODELS: dict[str, Callable[[], Workload]] = {
+    "mlp": mlp, "cnn": cnn, "cnn by windows": lambda: cnn(by_windows), "resnet": resnet,
+    "transformer": transformer,
+}  # fmt: skip
+
+
+def dense_start(*widths: int) -> Params:
+    """Return weights and biases of dense layers."""
+    pairs = pairwise(widths)
+    return [p for n, m in pairs for p in (torch.randn(m, n) / n**0.5, torch.zeros(m))]
+
+
+def conv_start(inputs: int, outputs: int) -> Params:
+    """Return the weight of a 3 × 3 convolution."""
+    return [torch.randn(outputs, inputs, 3, 3) / (9 * inputs) ** 0.5]
+
+
+def unit_start(inputs: int, outputs: int) -> Params:
+    """Return a convolution without bias and the scaling of its normalisation."""
+    return [*conv_start(inputs, outputs), torch.ones(outputs), torch.zeros(outputs)]
+
+
+class Loop:
+    """Rounds of a workload."""
+
+    def __init__(self, work: Workload, cohort: int, device: str) -> None:
+        self.work, self.device = work, device
+        self.params = [p.to(device) for p in work.start]
+        total, labels = CLIENTS * SAMPLES, (LENGTH,) if work.shape == (LENGTH,) else ()
+        is_text = bool(labels)
+        self.x = (
+            torch.randint(1, VOCABULARY, (total, *work.shape), device=device)
+            if is_text
+            else torch.rand(total, *work.shape, device=device)
+        )
+        most = VOCABULARY if is_text else CLASSES
+        self.y = torch.randint(1, most, (total, *labels), device=device)
+        self.cohort = torch.arange(cohort, device=device)
+        self.step = self.compiled(self.gradient())
+
+    def gradient(self) -> Callable[..., Any]:
+        """Return the gradient of one client's loss."""
+        return grad(self.work.loss)
+
+    def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function as it is."""
+        return function
+
+    def rows(self) -> torch.Tensor:
+        """Draw the rows of a round's minibatches, int64[steps, cohort, batch]."""
+        shape = (STEPS, len(self.cohort), BATCH)
+        return self.cohort[:, None] * SAMPLES + torch.randint(SAMPLES, shape, device=self.device)
+
+    def train(self) -> Params:
+        """Return the mean of what the cohort trained, one client after another."""
+        rows, total = self.rows(), [torch.zeros_like(p) for p in self.params]
+        for client in range(len(self.cohort)):
+            trained = [p.clone() for p in self.params]
+            for step in range(STEPS):
+                mine = rows[step, client]
+                torch._foreach_add_(
+                    trained, self.step(trained, self.x[mine], self.y[mine]), alpha=-RATE
+                )
+            torch._foreach_add_(total, trained, alpha=1 / len(self.cohort))
+        return total
+
+    def one_round(self) -> None:
+        """Run a round."""
+        self.params = self.train()
+
+
+class Vectorised(Loop):
+    """All clients at once."""
+
+    def gradient(self) -> Callable[..., Any]:
+        """Return the gradients of all clients' losses."""
+        return vmap(grad(self.work.loss), randomness="different")
+
+    def train(self) -> Params:
+        """Return the mean of what the cohort trained."""
+        rows = self.rows()
+        trained = [p.expand(len(self.cohort), *p.shape).contiguous() for p in self.params]
+        for step in range(STEPS):
+            batch = self.x[rows[step]], self.y[rows[step]]
+            torch._foreach_add_(trained, self.step(trained, *batch), alpha=-RATE)
+        return [p.mean(0) for p in trained]
+
+
+class Captured(Loop):
+    """A round as one CUDA graph."""
+
+    def __init__(self, work: Workload, cohort: int, device: str) -> None:
+        super().__init__(work, cohort, device)
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(2):
+                self.train()
+        torch.cuda.current_stream().wait_stream(side)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            torch._foreach_copy_(self.params, self.train())
+
+    def one_round(self) -> None:
+        """Launch the graph."""
+        self.graph.replay()
+
+
+class Compiled(Loop):
+    """A step compiled by torch.compile."""
+
+    def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function compiled, without graphs of its own: a round is one."""
+        return torch.compile(function, mode="max-autotune-no-cudagraphs", dynamic=False)
+
+
+class CapturedVectorised(Captured, Vectorised):
+    """All clients at once, a round as one CUDA graph."""
+
+
+class CompiledVectorised(Captured, Compiled, Vectorised):
+    """All clients at once, a step compiled, a round as one CUDA graph."""
+
+
+class CompiledCaptured(Captured, Compiled):
+    """One client after another, a step compiled, a round as one CUDA graph."""
+
+
+VARIANTS: dict[str, type[Loop]] = {
+    "one by one": Loop, "one by one, CUDA graph": Captured,
+    "one by one, torch.compile, CUDA graph": CompiledCaptured,
+    "vmap": Vectorised, "vmap, CUDA graph": CapturedVectorised,
+    "vmap, torch.compile, CUDA graph": CompiledVectorised,
+}  # fmt: skip
+
+
+def timed(loop: Loop) -> float:
+    """Return milliseconds of a round, the median of some turns."""
+
+    def seconds(rounds: int) -> float:
+        began = time.perf_counter()
+        for _ in range(rounds):
+            loop.one_round()
+        if loop.device == "cuda":
+            torch.cuda.synchronize()
+        return (time.perf_counter() - began) / rounds
+
+    rounds = max(1, min(200, int(SECONDS / max(seconds(1), seconds(1)))))
+    return 1e3 * statistics.median(seconds(rounds) for _ in range(TURNS))
+
+
+def measured(models: list[str], cohorts: list[int], device: str) -> Iterator[dict[str, Any]]:
+    """Measure every variant of every model; one that fails has its reason."""
+    for model in models:
+        for cohort in cohorts:
+            for variant, kind in VARIANTS.items():
+                if cohort > 10 and variant.startswith("one by one"):
+                    continue  # ten times what ten clients take
+                if device == "cpu" and "CUDA" in variant:
+                    continue
+                row: dict[str, Any] = {"model": model, "cohort": cohort, "variant": variant}
+                began = time.perf_counter()
+                try:
+                    row["ms_a_round"] = timed(kind(MODELS[model](), cohort, device))
+                except Exception as error:
+                    row["failed"] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+                yield row | {"seconds": round(time.perf_counter() - began, 1)}
+
+
+def main() -> None:
+    """Measure, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("file", type=Path)
+    parser.add_argument("models", nargs="*", choices=[*MODELS, []], default=[])
+    parser.add_argument("--cohorts", nargs="+", type=int, default=[10, 100])
+    parser.add_argument("--device", default="cuda")
+    given = parser.parse_args()
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    torch.backends.cudnn.benchmark = True
+    torch.manual_seed(0)
+    rows = []
+    for row in measured(given.models or list(MODELS), given.cohorts, given.device):
+        print(row, flush=True)
+        rows.append(row)
+        found = {"torch": torch.__version__, "rounds": rows}
+        given.file.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
