@@ -1,5 +1,8 @@
 """What a run takes: memory predicted from shapes, and what to lower where it is short."""
 
+import dataclasses
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -13,6 +16,7 @@ from maxfl.engine.state import Data, Sweep
 from maxfl.utils.errors import OutOfMemoryError
 from support.limits import out_of_memory
 from support.small import (
+    MODEL,
     PAIR,
     SMALL,
     TRAINING,
@@ -62,6 +66,16 @@ def test_the_prediction_is_not_below_what_the_compiler_uses(arguments):
     used = lowered.compile().memory_analysis()
     needed = used.temp_size_in_bytes + used.output_size_in_bytes
     assert many.resources.device_bytes >= needed > 0
+
+
+def test_the_prediction_counts_what_a_call_returns_once():
+    nested = dataclasses.replace(MODEL, apply=jax.jit(jax.jit(MODEL.apply)))
+    plain, called = (
+        maxfl.Simulation(SMALL, model, maxfl.fedavg(), TRAINING).session.footprint
+        for model in (MODEL, nested)
+    )
+    assert called.configuration == plain.configuration
+    assert called.client <= 1.25 * plain.client  # what a gradient keeps leaves the call
 
 
 def test_the_prediction_counts_clients_that_train_alone():

@@ -2,6 +2,8 @@
 
 import dataclasses
 import inspect
+import threading
+from contextlib import nullcontext
 
 import jax
 import numpy as np
@@ -172,18 +174,42 @@ def test_functions_have_all_arguments_of_their_class(function, kind, more):
     assert all(theirs[name] == shared[name] for name in shared)
 
 
-def test_the_first_block_finds_its_program_compiled():
-    traced = []
+@pytest.fixture
+def compiled():
+    """Names of all programs that JAX compiles, or finds in its cache on disk."""
+    names = []
+
+    def add(event, _, fun_name="", **more):  # noqa: ARG001
+        if event.endswith("backend_compile_duration"):
+            names.append(fun_name)
+
+    jax.monitoring.register_event_duration_secs_listener(add)
+    return names
+
+
+@pytest.mark.parametrize("precision", ["default", pytest.param("highest", marks=pytest.mark.slow)])
+def test_the_first_block_finds_its_program_compiled(compiled, precision):
+    threads = []
 
     def apply(params, x, key=None):
-        traced.append(x.shape)
+        threads.append(threading.current_thread())
         return MODEL.apply(params, x, key)
 
     model = dataclasses.replace(MODEL, apply=apply)
     simulation = maxfl.Simulation(SMALL, model, maxfl.maxfl(), TRAINING)
-    state = simulation.start()
-    with simulation.compiling(state):
-        prepared = simulation.prepare()
-    before = len(traced)
-    next(simulation.blocks(prepared, state))
-    assert len(traced) == before > 0
+    # A setting of this thread, which a thread of the compiler has not.
+    with jax.default_matmul_precision(precision) if precision != "default" else nullcontext():
+        state = simulation.start()
+        with simulation.compiling(state):
+            prepared = simulation.prepare()
+        assert compiled.count("jit(run_block)") == (precision == "default")
+        next(simulation.blocks(prepared, state))
+    assert compiled.count("jit(run_block)") == 1
+    assert set(threads) == {threading.current_thread()}
+
+
+@pytest.mark.slow
+def test_an_error_does_not_wait_for_the_compiler():
+    simulation = maxfl.Simulation(SMALL, MODEL, maxfl.maxfl(), TRAINING)
+    with pytest.raises(KeyboardInterrupt), simulation.compiling(simulation.start()):
+        raise KeyboardInterrupt

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from maxfl.models.convolution import max_pool
 from maxfl.models.windows import Grid, convolve_windows, join, look_up
 
 
@@ -43,3 +44,15 @@ def test_windows_are_the_same_on_every_platform():
     x = jax.random.normal(jax.random.key(0), (2, 9, 8, 3))
     grid = Grid((9, 8, 3), range(0, 3, 2), range(2), down=2, right=3)
     np.testing.assert_array_equal(look_up(grid, x), join(grid, x))
+
+
+def test_images_may_be_none_or_too_small():
+    kernel = jnp.ones((3, 3, 2, 4))
+    assert convolve_windows(jnp.ones((0, 8, 8, 2)), kernel).shape == (0, 6, 6, 4)
+    assert convolve_windows(jnp.ones((2, 2, 8, 2)), kernel).shape == (2, 0, 6, 4)
+
+
+def test_derivatives_go_forward_too():
+    x, kernel = jax.random.normal(jax.random.key(0), (1, 4, 4, 2)), jnp.ones((3, 3, 2, 4))
+    _, change = jax.jvp(lambda x: max_pool(convolve_windows(x, kernel)), (x,), (x,))
+    np.testing.assert_allclose(change, max_pool(convolve_windows(x, kernel)), rtol=1e-5)

@@ -270,10 +270,14 @@ def _peak(jaxpr: Any, counted: list[bool]) -> int:
         if not any(given):
             continue
         mine.update(equation.outvars)
-        alive |= {v: _size(v.aval) for v in equation.outvars}
         called = [p for p in _flat(equation.params.values()) if hasattr(p, "eqns")]
         inner = max((_peak(c, _passed(given, c)) for c in called), default=0)
-        most = max(most, sum(alive.values()) + inner)
+        before = sum(alive.values())
+        alive |= {v: _size(v.aval) for v in equation.outvars}
+        after = sum(alive.values())
+        # What a call returns is alive within it; what a loop returns, beside what it works on.
+        is_loop = equation.primitive.name in ("scan", "while")
+        most = max(most, after + inner if is_loop else max(after, before + inner))
         alive = {v: size for v, size in alive.items() if last.get(v, i) > i}
     return most
 

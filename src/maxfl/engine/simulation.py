@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -221,19 +221,27 @@ class Simulation:
     def compiling(self, state: State) -> Iterator[None]:
         """Compile the program of the rounds meanwhile; the first block finds it ready.
 
-        Where processes work together it is left to the first block: they compile in one order.
+        On a CPU alone: elsewhere the compiler picks kernels by timing them on the devices that
+        clients train on. A thread of its own has JAX's settings of the whole process; where this
+        one has others, the first block would compile again.
         """
-        if is_distributed():
-            yield
-            return
+        executor = ThreadPoolExecutor(1)
+        alike = executor.submit(lambda: dict(jax.config.values)).result() == dict(jax.config.values)
+        if alike and jax.default_backend() == "cpu" and not is_distributed():
+            # Traced here: a model's functions need not bear two threads.
+            executor.submit(run_block.lower(*self._first_inputs(state)).compile)
+        try:
+            yield  # what fails to compile fails again in the first block, and is explained there
+        except BaseException:
+            executor.shutdown(wait=False)
+            raise
+        executor.shutdown()
+
+    def _first_inputs(self, state: State) -> tuple[Any, ...]:
+        """Return what the program of the first block is called with, but for the requirements."""
         session, first = self.session, schedule(self.session.experiment.training)[0]
         rho = np.zeros((session.configurations, self.eval_federation.clients), np.float32)
-        inputs = self._inputs(first, session.spread(rho), session.spread(state))
-        program = partial(run_block.lower, inputs[0], *jax.tree.map(_shape, inputs[1:]))
-        del inputs  # or two states would be in memory
-        with ThreadPoolExecutor(1) as executor:
-            executor.submit(lambda: program().compile())
-            yield  # what fails to compile fails again in the first block, and is explained there
+        return self._inputs(first, session.spread(rho), session.spread(state))
 
     def _inputs(self, periods: list[tuple[int, int]], rho: Any, state: State) -> tuple[Any, ...]:
         """Return what the program of a block is called with, in which clients may need rows."""
@@ -302,13 +310,6 @@ def simulate(
         shown_progress(progress) as report,
     ):
         return train(simulation, report).history
-
-
-def _shape(a: Any) -> Any:
-    """Return the shape of an array on devices, with its place; other numbers as they are."""
-    if not isinstance(a, jax.Array):
-        return a
-    return jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=a.sharding)
 
 
 def _block(

@@ -23,6 +23,7 @@ class Layer(NamedTuple):
 def init_dense(key: Array, inputs: int, outputs: int) -> Layer:
     """Draw weights and biases uniform in ±1/√inputs, as the framework that the paper used."""
     bound = 1 / math.sqrt(inputs)
+    # Flat, as ``drop`` does: the same numbers, but short rows would be compiled at great length.
     draws = jax.random.uniform(key, ((inputs + 1) * outputs,), minval=-bound, maxval=bound)
     draws = draws.reshape(inputs + 1, outputs)
     return Layer(draws[:-1], draws[-1])

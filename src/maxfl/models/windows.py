@@ -6,6 +6,7 @@ Where each client has a kernel of its own, that is one batch of products, severa
 the grouped convolution that ``jax.lax.conv_general_dilated`` becomes.
 """
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -39,9 +40,10 @@ def convolve_windows(
     rows, columns = (range(0, n * d, d) for n, d in zip(kernel.shape, dilation, strict=False))
     windows = _windows(Grid(x.shape[1:], rows, columns, *strides), x)
     # Flat: the gradient of the kernel would be a product over three axes, with copies on a CPU.
-    n, *places, size = windows.shape
-    outputs = jnp.matmul(windows.reshape(-1, size), kernel.reshape(size, -1), **product)
-    return outputs.reshape(n, *places, -1)
+    *places, size = windows.shape
+    outputs = kernel.shape[3]
+    flat, weight = windows.reshape(math.prod(places), size), kernel.reshape(size, outputs)
+    return jnp.matmul(flat, weight, **product).reshape(*places, outputs)
 
 
 class Grid(NamedTuple):
@@ -62,7 +64,7 @@ class Grid(NamedTuple):
     right: int
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(0,))
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _windows(grid: Grid, x: Array) -> Array:
     """Return all windows of images, [n, rows of windows, columns of windows, size of one].
 
@@ -72,21 +74,18 @@ def _windows(grid: Grid, x: Array) -> Array:
     return jax.lax.platform_dependent(x, cpu=partial(look_up, grid), default=partial(join, grid))
 
 
-def _windows_forward(grid: Grid, x: Array) -> tuple[Array, tuple[()]]:
-    return _windows(grid, x), ()
-
-
-def _windows_backward(grid: Grid, _: tuple[()], gradient: Array) -> tuple[Array]:
-    images = jax.ShapeDtypeStruct((len(gradient), *grid.image), gradient.dtype)
-    (summed,) = jax.linear_transpose(partial(join, grid), images)(gradient)
-    return (summed,)
-
-
-_windows.defvjp(_windows_forward, _windows_backward)
+@_windows.defjvp
+def _windows_derivative(
+    grid: Grid, primals: tuple[Array], tangents: tuple[Array]
+) -> tuple[Array, Array]:
+    return _windows(grid, *primals), join(grid, *tangents)
 
 
 def join(grid: Grid, x: Array) -> Array:
-    """Join slices: columns first, then rows, ten for a 5 × 5 kernel instead of 25."""
+    """Join slices of images.
+
+    Columns first, then rows: ten slices for a 5 × 5 kernel instead of 25, half the time on a GPU.
+    """
     height, width = grid.image[0] - grid.rows[-1], grid.image[1] - grid.columns[-1]
     across = [x[:, :, b : b + width : grid.right] for b in grid.columns]
     joined = jnp.concatenate(across, axis=-1)
@@ -100,5 +99,7 @@ def look_up(grid: Grid, x: Array) -> Array:
     lefts = np.arange(0, width - grid.columns[-1], grid.right)
     rows = tops[:, None, None, None] + np.asarray(grid.rows)[:, None]
     pixels = rows * width + lefts[:, None, None] + np.asarray(grid.columns)
-    found = x.reshape(len(x), -1, channels).at[:, pixels.ravel()].get(mode="promise_in_bounds")
-    return found.reshape(len(x), len(tops), len(lefts), -1)
+    found = x.reshape(len(x), height * width, channels)
+    found = found.at[:, pixels.ravel()].get(mode="promise_in_bounds")
+    size = len(grid.rows) * len(grid.columns) * channels
+    return found.reshape(len(x), len(tops), len(lefts), size)
