@@ -3,7 +3,10 @@
 import dataclasses
 import inspect
 import threading
+import time
 from contextlib import nullcontext
+from functools import partial
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -12,6 +15,7 @@ import pytest
 import maxfl
 from maxfl.core.federation import InputScaling
 from maxfl.engine import session
+from maxfl.engine import simulation as simulation_module
 from maxfl.engine.evaluation import score_samples
 from maxfl.engine.layout import EvalBatch
 from maxfl.engine.minibatches import Task
@@ -208,8 +212,14 @@ def test_the_first_block_finds_its_program_compiled(compiled, precision):
     assert set(threads) == {threading.current_thread()}
 
 
-@pytest.mark.slow
-def test_an_error_does_not_wait_for_the_compiler():
+def test_an_error_does_not_wait_for_the_compiler(monkeypatch):
+    ended = threading.Event()
+    slow = SimpleNamespace(lower=lambda *_: SimpleNamespace(compile=partial(ended.wait, 20)))
+    monkeypatch.setattr(simulation_module, "run_block", slow)
     simulation = maxfl.Simulation(SMALL, MODEL, maxfl.maxfl(), TRAINING)
-    with pytest.raises(KeyboardInterrupt), simulation.compiling(simulation.start()):
+    state, began = simulation.start(), time.monotonic()
+    with pytest.raises(KeyboardInterrupt), simulation.compiling(state):
         raise KeyboardInterrupt
+    waited = time.monotonic() - began
+    ended.set()
+    assert waited < 10

@@ -1,12 +1,14 @@
 """What runs a federation: the same calls whether its data are in memory or on disk.
 
-with trainer.open(folder):
-state = trainer.start()
-with trainer.compiling(state):
-prepared = trainer.prepare()
-for state, block in trainer.blocks(prepared, state):
-blocks.append(block)
-history = trainer.history(prepared, blocks, state)
+In this order:
+
+    with trainer.open(folder):
+        state = trainer.start()
+        with trainer.compiling(state):
+            prepared = trainer.prepare()
+        for state, block in trainer.blocks(prepared, state):
+            blocks.append(block)
+        history = trainer.history(prepared, blocks, state)
 """
 
 import warnings
