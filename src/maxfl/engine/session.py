@@ -1,6 +1,7 @@
 """An experiment on devices: what is compiled in, and the hyper-parameters of all configurations."""
 
 import platform
+from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Any
 
@@ -19,6 +20,7 @@ from maxfl.core.requirements.thresholds import align, needs_solo
 from maxfl.distributed.processes import assert_same, fetch, free_bytes, is_distributed, place
 from maxfl.engine.client_state import rows_needed
 from maxfl.engine.experiment import Experiment, as_arrays
+from maxfl.engine.footprint import Footprint, Predictor, fits
 from maxfl.engine.layout import (
     SWEEP,
     Layout,
@@ -27,7 +29,6 @@ from maxfl.engine.layout import (
     layout,
 )
 from maxfl.engine.programs import init_state
-from maxfl.engine.resources import Footprint, fits, footprint
 from maxfl.engine.spec import SoloSpec, Spec
 from maxfl.engine.state import HParams, SoloHParams, State
 from maxfl.engine.validation import validate
@@ -79,16 +80,24 @@ class Session:
         self._max_parallel = default_parallelism(devices) if max_parallel is None else max_parallel
         judged = experiment.federation.judged
         self._eval_batch = choose_eval_batch(np.diff(judged.offsets), devices)
-        rounds = self._lay_out(self.configurations, experiment.training.cohort, devices)
-        solo = self._lay_out(1, experiment.federation.clients, devices)
+        rounds = self._lay_out(
+            self.configurations, experiment.training.cohort, devices, lambda: self.footprint
+        )
+        solo = self._lay_out(1, experiment.federation.clients, devices, lambda: self.solo_footprint)
         self.spec, self.solo_spec = _specs(experiment, rounds, solo)
         self.hparams = self._widened(given)
         self.is_byzantine = self._draw_byzantine()
 
-    def _lay_out(self, configurations: int, clients: int, devices: list[Any]) -> Layout:
+    def _lay_out(
+        self,
+        configurations: int,
+        clients: int,
+        devices: list[Any],
+        footprint: Callable[[], Footprint],
+    ) -> Layout:
         most = None
         if self._max_parallel > 1:  # one after another always fits; predicting only takes time
-            most = fits(self.footprint, clients, free_bytes(devices[0]))
+            most = fits(footprint(), clients, free_bytes(devices[0]))
         return layout(
             configurations, clients, self._eval_batch,
             devices=devices, max_parallel=self._max_parallel, most=most,
@@ -119,8 +128,25 @@ class Session:
 
     @cached_property
     def footprint(self) -> Footprint:
-        """Memory that the run takes, predicted from shapes."""
-        return footprint(self.experiment, self._in_memory, self._eval_batch)
+        """Memory that rounds take, predicted from shapes."""
+        return self._predictor.rounds()
+
+    @cached_property
+    def solo_footprint(self) -> Footprint:
+        """Memory that training alone takes, predicted from shapes."""
+        return self._predictor.solo()
+
+    @property
+    def programs(self) -> tuple[tuple[Layout, Callable[[], Footprint]], ...]:
+        """The layouts of the rounds and of training alone, each with what predicts its memory."""
+        return (
+            (self.spec.layout, lambda: self.footprint),
+            (self.solo_spec.layout, lambda: self.solo_footprint),
+        )
+
+    @cached_property
+    def _predictor(self) -> Predictor:
+        return Predictor(self.experiment, self._in_memory, self._eval_batch)
 
     @cached_property
     def frozen(self) -> Any:

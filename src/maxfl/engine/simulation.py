@@ -151,8 +151,7 @@ class Simulation:
         )  # fmt: skip
         folder = 2 * configurations * (server + rows * row) + measured
         after = configurations * server + measured // 2
-        layouts = (spec.layout, session.solo_spec.layout)
-        return Resources(lambda: session.footprint, layouts, (folder, folder, after), TO_LOWER)
+        return Resources(session.programs, (folder, folder, after), TO_LOWER)
 
     @cached_property
     def origin(self) -> Origin:

@@ -320,3 +320,9 @@ class Block(NamedTuple):
     cohorts: CohortRecord
     steps: ModelStep
     counts: Any = ()
+
+
+def count_measures(metrics: int, *, personal: bool) -> int:
+    """Count the numbers of a client in an evaluation by so many metrics."""
+    more = metrics - 1  # the fields have a place for one
+    return len(Evaluation._fields) + more + (len(Personal._fields) + more if personal else 0)

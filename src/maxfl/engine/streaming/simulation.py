@@ -184,10 +184,7 @@ class StreamingSimulation:
         block = max(training.checkpoint_every, training.evaluate_every)
         rows = int(participants) + block * training.cohort
         most = least + rows * (row + 12 if self._has_states else 0)
-        layouts = (spec.layout, session.solo_spec.layout)
-        return Resources(
-            lambda: session.footprint, layouts, (least, most, server + measured // 2), TO_LOWER
-        )
+        return Resources(session.programs, (least, most, server + measured // 2), TO_LOWER)
 
     @cached_property
     def origin(self) -> Origin:

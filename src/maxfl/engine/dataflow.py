@@ -1,0 +1,169 @@
+"""What flows from where to where in a traced program: dependence, and most bytes at a time.
+
+Memory is that of a compiler that fuses: what is computed element by element never reaches it,
+unless something needs it there, as a matrix product does; what it was computed from stays as long.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+ALIASES = frozenset({"copy", "expand_dims", "optimization_barrier", "reshape", "squeeze"})
+"""Operations that return what they are given, in another shape."""
+
+FUSED = ALIASES | frozenset({
+    "abs", "add", "add_any", "and", "bitcast_convert_type", "broadcast_in_dim", "ceil", "clamp",
+    "concatenate", "convert_element_type", "cos", "div", "dynamic_slice", "eq", "erf", "exp",
+    "exp2", "expm1", "floor", "gather", "ge", "gt", "integer_pow", "iota", "is_finite", "le",
+    "log", "log1p", "logistic", "lt", "max", "min", "mul", "ne", "neg", "not", "or", "pad", "pow",
+    "random_fold_in", "random_unwrap", "random_wrap", "rem", "rev", "round", "rsqrt", "select_n",
+    "shift_left", "shift_right_arithmetic", "shift_right_logical", "sign", "sin", "slice",
+    "split", "sqrt", "square", "sub", "tan", "tanh", "transpose", "xor",
+})  # fmt: skip
+"""Operations that are computed where their values are used."""
+
+READS_FUSED = frozenset({
+    "argmax", "argmin", "random_bits", "reduce_and", "reduce_max", "reduce_min", "reduce_or",
+    "reduce_prod", "reduce_sum", "threefry2x32",
+})  # fmt: skip
+"""Operations whose values are in memory, but not what they are computed from."""
+
+CALLS = frozenset(
+    {"checkpoint", "closed_call", "custom_jvp_call", "custom_vjp_call", "jit", "pjit", "remat2"}
+)
+LOOPS = frozenset({"scan", "while"})
+
+
+class Value:
+    """A value of a program, by identity."""
+
+    def __init__(self, aval: Any) -> None:
+        self.size = array_bytes(aval)
+
+
+class Operation(NamedTuple):
+    """An operation, those of called programs in their place.
+
+    Attributes:
+        name: Of its primitive.
+        inputs: What it computes from, without literals.
+        outputs: What it computes.
+        inner: The bodies of a loop, or the branches of a condition.
+    """
+
+    name: str
+    inputs: list[Value]
+    outputs: list[Value]
+    inner: list[Any]
+
+
+class Program:
+    """A traced program as one row of operations.
+
+    Args:
+        jaxpr: As of ``jax.make_jaxpr(...).jaxpr``.
+    """
+
+    def __init__(self, jaxpr: Any) -> None:
+        values = {variable: Value(variable.aval) for variable in jaxpr.invars}
+        self.inputs = list(values.values())
+        self.operations = list(_operations(jaxpr, values))
+        self.outputs = [values[v] for v in jaxpr.outvars if not _is_literal(v) and v in values]
+
+    def depends(self, varying: Iterable[Value]) -> set[Value]:
+        """Return all values that depend on some."""
+        found = set(varying)
+        for operation in self.operations:
+            if not found.isdisjoint(operation.inputs):
+                found.update(operation.outputs)
+        return found
+
+    def peak_bytes(self, varying: Iterable[Value]) -> int:
+        """Count most bytes alive at a time of what depends on some values, those not counted."""
+        counted, in_memory = self.depends(varying), self._in_memory()
+        sources = {value: frozenset([value]) for value in self.inputs}
+        born: dict[Value, int] = {}
+        last: dict[Value, int] = {}
+        for i, operation in enumerate(self.operations):
+            used = frozenset[Value]().union(*(sources.get(v, ()) for v in operation.inputs))
+            for value in operation.outputs:
+                is_alias = operation.name in ALIASES
+                if is_alias or (operation.name in FUSED and value not in in_memory):
+                    sources[value] = used
+                    continue
+                sources[value] = frozenset([value])
+                last |= dict.fromkeys(used, i)
+                if value in counted:
+                    born[value] = i
+        for value in self.outputs:
+            last |= dict.fromkeys(sources.get(value, ()), len(self.operations))
+        return self._most(counted, born, last)
+
+    def _in_memory(self) -> set[Value]:
+        """Return what must be in memory: the program's outputs, and what some operations read."""
+        found = set(self.outputs)
+        for operation in reversed(self.operations):
+            reads = operation.name not in FUSED | READS_FUSED
+            if reads or (operation.name in ALIASES and not found.isdisjoint(operation.outputs)):
+                found.update(operation.inputs)
+        return found
+
+    def _most(self, counted: set[Value], born: dict[Value, int], last: dict[Value, int]) -> int:
+        """Count bytes operation by operation."""
+        changes = [0] * (len(self.operations) + 2)
+        for value, i in born.items():
+            changes[i] += value.size
+            changes[last.get(value, i) + 1] -= value.size
+        alive = most = 0
+        for operation, change in zip(self.operations, changes, strict=False):
+            before, alive = alive, alive + change
+            inner = 0 if counted.isdisjoint(operation.inputs) else _inner_bytes(operation)
+            # What a branch returns is alive within it; what a loop returns, beside its work.
+            within = alive + inner if operation.name in LOOPS else before + inner
+            most = max(most, alive, within)
+        return most
+
+
+def array_bytes(a: Any) -> int:
+    """Count bytes of an array or its shape; random keys are small enough to count as nothing."""
+    itemsize = getattr(getattr(a, "dtype", None), "itemsize", 0)
+    return int(a.size) * itemsize if itemsize else 0
+
+
+def _inner_bytes(operation: Operation) -> int:
+    """Count most bytes of a loop's bodies or of branches."""
+    programs = map(Program, operation.inner)
+    return max((program.peak_bytes(program.inputs) for program in programs), default=0)
+
+
+def _operations(jaxpr: Any, values: dict[Any, Value]) -> Iterator[Operation]:
+    """List operations, those of called programs in place of the calls; fills in ``values``."""
+    for equation in jaxpr.eqns:
+        given = [None if _is_literal(v) else values.get(v) for v in equation.invars]
+        inner = [p for p in _flat(equation.params.values()) if hasattr(p, "eqns")]
+        if equation.primitive.name in CALLS and len(inner) == 1:
+            called = inner[0]
+            passed = {
+                variable: Value(variable.aval) if value is None else value
+                for variable, value in zip(called.invars, given, strict=True)
+            }
+            yield from _operations(called, passed)
+            for outer, variable in zip(equation.outvars, called.outvars, strict=True):
+                known = None if _is_literal(variable) else passed.get(variable)
+                values[outer] = known or Value(outer.aval)
+            continue
+        outputs = [Value(variable.aval) for variable in equation.outvars]
+        values.update(zip(equation.outvars, outputs, strict=True))
+        inputs = [value for value in given if value is not None]
+        yield Operation(equation.primitive.name, inputs, outputs, inner)
+
+
+def _is_literal(value: Any) -> bool:
+    return hasattr(value, "val")
+
+
+def _flat(params: Iterable[Any]) -> Sequence[Any]:
+    """Return the parameters of an operation, those in tuples too, closed programs opened."""
+    flat: list[Any] = []
+    for p in params:
+        flat += _flat(p) if isinstance(p, tuple | list) else [getattr(p, "jaxpr", p)]
+    return flat

@@ -1,0 +1,194 @@
+"""What runs take of a device's memory, predicted from shapes before anything is compiled."""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from maxfl.core.aggregators import AggregationRule
+from maxfl.core.algorithm import Client, Cohort, LocalTask, Server, WeightedSum, trained
+from maxfl.core.federation import Federation
+from maxfl.core.participation import ParticipationRule
+from maxfl.engine.client_state import init_memory
+from maxfl.engine.dataflow import Program, array_bytes
+from maxfl.engine.evaluation import score_samples
+from maxfl.engine.experiment import Experiment
+from maxfl.engine.layout import EvalBatch, Layout
+from maxfl.engine.minibatches import Minibatches, Task, batch_gradient
+from maxfl.engine.state import count_measures
+
+ROOM = 0.7
+"""Share of the free memory that predictions may fill: compilers keep more than they must."""
+WORKSPACE = 2**27
+"""Bytes that the compiler takes on an accelerator to time kernels."""
+SORTED = 6
+"""Copies of a gathered update that an aggregator makes at most: cleaned, in order, with weights."""
+
+
+class Footprint(NamedTuple):
+    """Predicted bytes on a device.
+
+    Attributes:
+        data: What there is once: the federation's arrays, and what the compiler takes.
+        configuration: What a configuration keeps.
+        evaluation: What it takes to show its model to all clients, when none is at work.
+        client: A client at work.
+    """
+
+    data: int
+    configuration: int
+    evaluation: int
+    client: int
+
+    def of(self, layout: Layout) -> int:
+        """Return bytes of what a layout does at once."""
+        return self.data + layout.parallel_configurations * self.each(layout.parallel_clients)
+
+    def each(self, clients: int) -> int:
+        """Return bytes of a configuration with so many clients at work at once."""
+        return self.configuration + max(self.evaluation, clients * self.client)
+
+
+class Fits(NamedTuple):
+    """How many configurations, and clients of each, fit on a device at once."""
+
+    configurations: int
+    clients: int
+
+
+class Predictor:
+    """Predicts footprints of an experiment from the shapes of everything that is computed.
+
+    Args:
+        experiment: What is run.
+        in_memory: The clients whose data are on a device.
+        eval_batch: Samples measured at once.
+    """
+
+    def __init__(
+        self, experiment: Experiment, in_memory: Federation, eval_batch: EvalBatch
+    ) -> None:
+        self._experiment, self._in_memory, self._eval_batch = experiment, in_memory, eval_batch
+        model, method = experiment.model, experiment.algorithm
+        self._frozen = _shapes(() if model.frozen is None else model.frozen)
+        self._key = jax.eval_shape(lambda: jax.random.key(0))
+        self._params = jax.eval_shape(model.init, self._key)
+        self._client_state = jax.eval_shape(
+            partial(init_memory, model, method.init_client), self._params
+        )
+
+    def rounds(self) -> Footprint:
+        """Predict the memory of rounds and of evaluations."""
+        experiment, in_memory = self._experiment, self._in_memory
+        training, models = experiment.training, experiment.portfolio.most_models
+        params, client_state = tree_bytes(self._params), tree_bytes(self._client_state)
+        # An aggregator that is no sum must have all updates at once.
+        gathered = 0 if experiment.aggregator.rule is AggregationRule.MEAN else training.cohort
+        measures = count_measures(len(experiment.model.named_metrics), personal=True)
+        judging = models * self._losses(self._eval_batch.client, varying=3) if self._judges() else 0
+        return Footprint(
+            data=self._data(),
+            configuration=4 * (models * params + in_memory.seen * client_state)
+            + SORTED * gathered * (params + client_state)
+            + 4 * measures * training.evaluations * in_memory.clients,
+            evaluation=models * self._losses(self._eval_batch.everyone, varying=1),
+            client=max(self._step(), judging) + 2 * client_state + self._trained(),
+        )
+
+    def solo(self) -> Footprint:
+        """Predict the memory of clients that train alone and measure what they trained."""
+        judging = self._losses(self._eval_batch.client, varying=3)
+        client = max(self._step(), judging) + self._trained()
+        return Footprint(self._data(), configuration=0, evaluation=0, client=client)
+
+    def _data(self) -> int:
+        data = tree_bytes((self._in_memory[:2], self._in_memory.judging, self._frozen))
+        return data + (0 if jax.default_backend() == "cpu" else WORKSPACE)
+
+    def _trained(self) -> int:
+        """Count bytes of the model that a client trains, and of its optimizer's moments, twice."""
+        optimizer = self._experiment.local_optimizer.transformation()
+        moments = jax.eval_shape(optimizer.init, trained(self._params))
+        return 2 * (tree_bytes(self._params) + tree_bytes(moments))
+
+    def _step(self) -> int:
+        """Count bytes on the way to a gradient."""
+        model, scaling = self._experiment.model, self._in_memory.input_scaling
+        batch_size = self._experiment.max_batch_size
+
+        def gradient(client: Any, key: Any, w: Any, draw: Any, train: Any, frozen: Any) -> Any:
+            task = Task(model, scaling, train, frozen)
+            return batch_gradient(task, Minibatches(client, key, batch_size), w, draw)
+
+        number = jax.ShapeDtypeStruct((), jnp.int32)
+        shared = _shapes(self._in_memory.train), self._frozen
+        # Clients draw different rows: nothing but the data and frozen parameters is shared by them.
+        return _peak_bytes(gradient, (number, self._key, self._params, number, *shared), varying=4)
+
+    def _losses(self, samples: int, varying: int) -> int:
+        """Count bytes on the way to some samples' losses; ``varying`` of (w, x, y) vary."""
+        train, scaling = self._in_memory.train, self._in_memory.input_scaling
+        x = jax.ShapeDtypeStruct((samples, *train.x.shape[1:]), train.x.dtype)
+        y = jax.ShapeDtypeStruct((samples, *train.y.shape[1:]), train.y.dtype)
+
+        def losses(w: Any, x: Any, y: Any, frozen: Any) -> Any:
+            task = Task(self._experiment.model, scaling, train, frozen)
+            return score_samples(task, w, x, y)
+
+        return _peak_bytes(losses, (self._params, x, y, self._frozen), varying)
+
+    def _judges(self) -> bool:
+        """Return whether a round depends on what its clients measure; else it is left out."""
+        experiment, method = self._experiment, self._experiment.algorithm
+        if (
+            experiment.participation.rule is not ParticipationRule.EVERYONE
+            or experiment.portfolio.most_models > 1
+            or method.personalize is not None
+            or np.any(experiment.finetune_steps)
+        ):
+            return True
+
+        def one_round(loss: Array, params: Any) -> Any:
+            hparams = jax.tree.map(lambda _: jnp.float32(1), method.hparams)
+            server = Server(params, method.init_server(params, experiment.federation.seen))
+            client = Client(jnp.int32(0), jnp.int32(1), loss, loss, jnp.float32(1))
+            task = LocalTask(lambda w, *_: w, 1, jnp.float32(1))
+            weight = method.weight(hparams, server, client)
+            update, kept = method.client_update(
+                hparams, server, method.init_client(params), client, task
+            )
+            row = client.client_id, jnp.bool_(True), loss, client.requirement, weight
+            total, cohort = WeightedSum(update, weight), Cohort(*(value[None] for value in row))
+            return weight, update, kept, method.server_update(hparams, server, total, cohort)
+
+        program = Program(jax.make_jaxpr(one_round)(jnp.float32(1), self._params).jaxpr)
+        return not program.depends(program.inputs[:1]).isdisjoint(program.outputs)
+
+
+def fits(needed: Footprint, cohort: int, free: int) -> Fits:
+    """Return how much fits into so many bytes; at least one of each."""
+    room = ROOM * free - needed.data
+    clients = max(1, min(cohort, int((room - needed.configuration) // needed.client)))
+    return Fits(max(1, int(room // needed.each(clients))), clients)
+
+
+def tree_bytes(tree: Any) -> int:
+    """Count bytes of arrays, or of their shapes."""
+    return sum(map(array_bytes, jax.tree.leaves(tree)))
+
+
+def _shapes(tree: Any) -> Any:
+    return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), tree)
+
+
+def _peak_bytes(function: Any, args: tuple[Any, ...], varying: int) -> int:
+    """Count most bytes of a function's values at a time.
+
+    Values that do not depend on the first ``varying`` arguments are computed once for all, and
+    don't count.
+    """
+    program = Program(jax.make_jaxpr(function)(*args).jaxpr)
+    return program.peak_bytes(program.inputs[: len(jax.tree.leaves(args[:varying]))])
