@@ -1,17 +1,17 @@
 """Milliseconds per round of each model of the zoo, beside the MLP.
 
-    python benchmarks/models.py [FILE.json] [--torch] [--quick]
+    python benchmarks/models.py [FILE.json] [--models MODEL ...] [--quick]
 
 FedAvg on made-up samples, on which time does not depend, in the shape of the peers' workload `cnn`:
 clients of 60 samples, 10 or 100 a round, 20 steps of 20. On a CPU there are fewer clients, and
 smaller models of those that would take minutes a round; what a case has stands in its row. `cnn` is
-the peers' (3 x 3, 128 units), also with XLA's own convolution; `cnn-leaf` is the one of LEAF.
+the peers' (3 x 3, 128 units), on a CPU also with XLA's own convolution; `cnn-leaf` is LEAF's.
 Every case runs in a process of its own. The evaluation that ends a block of rounds is measured
-alone and taken off.
+alone and taken off. Memory is as predicted and as used.
 
---torch also measures the peers' PyTorch loop on `cnn`, where PyTorch is installed; --quick is a
-smoke run of tiny models. Writes benchmarks/results/models-cpu.json or models-gpu.json by the
-device, or the file given. Needs JAX, optax, NumPy and safetensors alone.
+--quick is a smoke run of tiny models. Writes benchmarks/results/models-cpu.json or models-gpu.json
+by the device, or the file given. Needs JAX, optax, NumPy and safetensors alone;
+benchmarks/torch_models.py measures the same in PyTorch.
 """
 
 import argparse
@@ -19,38 +19,32 @@ import json
 import platform
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from blocks import measure_blocks
 
 import maxfl
-from maxfl.core.requirements.requirement import Solo
-from maxfl.engine.trainer import Prepared
 from maxfl.models import cnn as cnn_module
 
-PEERS = Path(__file__).parent / "peers"
 RESULTS = Path(__file__).parent / "results"
 STEPS, BATCH, SAMPLES, TEST = 20, 20, 60, 2
-TURNS, SECONDS, MOST_ROUNDS = 3, 2.0, 50
 LENGTH, VOCABULARY = 80, 80
 PEERS_CNN = {"kernel": 3, "conv_padding": "valid", "hidden": [128], "dropout": 0.5}
-TORCH = {"cpu": ("one thread", "vmap"), "cuda": ("vmap", "vmap, CUDA graph")}
 
 
 class Case(NamedTuple):
-    """What is measured: a model by its public name, its settings, and how many clients."""
+    """What is measured: a model by its public name, its settings, clients, and rounds a block."""
 
     label: str
     model: str
     settings: dict[str, Any]
     clients: int
     cohort: int
+    rounds: int
     steps: int = STEPS
     convolution: str = "product"
 
@@ -73,22 +67,24 @@ def cases(on_cpu: bool, quick: bool) -> Iterator[Case]:
     }  # fmt: skip
     for label, (model, settings) in models.items():
         if quick:
-            yield Case(label, model, settings | tiny.get(model, {}), 4, 2, steps=2)
+            yield Case(label, model, settings | tiny.get(model, {}), 4, 2, 1, steps=2)
             continue
         settings = settings | (small.get(model, {}) if on_cpu else {})
+        light = model in ("logistic", "mlp")
         for cohort in cohorts:
-            if on_cpu and cohort > 10 and model not in ("logistic", "mlp"):
+            if on_cpu and cohort > 10 and not light:
                 continue
-            yield Case(label, model, settings, clients, cohort)
-            if label == "cnn":
-                yield Case(label, model, settings, clients, cohort, convolution="lax.conv")
+            rounds = 50 if light else 1 if on_cpu else 100 // cohort
+            yield Case(label, model, settings, clients, cohort, rounds)
+            if label == "cnn" and on_cpu:
+                yield Case(label, model, settings, clients, cohort, rounds, convolution="lax.conv")
 
 
 def main() -> None:
     """Measure each case in a new process, print and write."""
     parser = argparse.ArgumentParser()
     parser.add_argument("file", type=Path, nargs="?")
-    parser.add_argument("--torch", action="store_true", help="the peers' loop on cnn too")
+    parser.add_argument("--models", nargs="+", help="those of these labels alone")
     parser.add_argument("--quick", action="store_true", help="tiny models, to try the script")
     parser.add_argument("--case", help="measure this one, as JSON, in this process")
     parser.add_argument("--describe", action="store_true", help="say what this machine has")
@@ -105,21 +101,16 @@ def main() -> None:
     file = arguments.file or RESULTS / f"models-{'cpu' if on_cpu else 'gpu'}.json"
     found: dict[str, Any] = described | {
         "machine": platform.machine(), "steps": STEPS, "batch": BATCH, "samples": SAMPLES,
-        "rounds": [], "torch": [],
+        "rounds": [],
     }  # fmt: skip
 
-    def write_row(table: str, row: dict[str, Any]) -> None:
-        print(row, flush=True)
-        found[table].append(row)
-        file.write_text(json.dumps(found, indent=1) + "\n")
-
     for case in cases(on_cpu, arguments.quick):
-        row = json.loads(_run([__file__, "--case", json.dumps(case._asdict())]))
-        write_row("rounds", case._asdict() | row)
-    if arguments.torch:
-        for cohort in (2,) if arguments.quick else (10, 100):
-            for row in torch_rounds(cohort, on_cpu, arguments.quick):
-                write_row("torch", {"cohort": cohort} | row)
+        if arguments.models and case.label not in arguments.models:
+            continue
+        row = case._asdict() | json.loads(_run([__file__, "--case", json.dumps(case._asdict())]))
+        print(row, flush=True)
+        found["rounds"].append(row)
+        file.write_text(json.dumps(found, indent=1) + "\n")
 
 
 def describe() -> dict[str, str]:
@@ -145,46 +136,18 @@ def measure(case: Case) -> dict[str, Any]:
     maxfl.use_all_cores()
     if case.convolution == "lax.conv":
         cnn_module.convolve = convolve_by_xla
-    federation, model = samples(case), build(case)
-    once, first = seconds(case, federation, model, 1)
-    rounds = max(1, min(MOST_ROUNDS, int(SECONDS / max(once, 1e-3))))
-    taken, _ = (once, first) if rounds == 1 else seconds(case, federation, model, rounds)
-    stats = jax.devices()[0].memory_stats()
-    return {
-        "ms_a_round": 1000 * taken / rounds,
-        "rounds_a_block": rounds,
-        "first_block_s": first,
-        "parameters": maxfl.count_parameters(model).trained,
-        "peak_gib": stats["peak_bytes_in_use"] / 2**30 if stats else None,
-    }
-
-
-def seconds(
-    case: Case, federation: maxfl.Federation, model: maxfl.Model, rounds: int
-) -> tuple[float, float]:
-    """Return the median time of some rounds without evaluation, and the time of the first block."""
-    training = maxfl.Training(2 * rounds, case.cohort, case.steps, BATCH, 0.05, 1.0, rounds, rounds)
+    model = build(case)
+    training = maxfl.Training(
+        2 * case.rounds, case.cohort, case.steps, BATCH, 0.05, 1.0, case.rounds, case.rounds
+    )
     simulation = maxfl.Simulation(
-        federation,
+        samples(case),
         model,
         maxfl.fedavg(by_size=1.0),
         training,
         requirement=maxfl.fixed(0.5, judge="training"),
     )
-    nothing = np.zeros((1, case.clients), np.float32)
-    solo = Solo(nothing, nothing, (nothing,) * len(model.named_metrics))
-    prepared, state = Prepared(solo, simulation.requirements(solo)), simulation.start()
-
-    def block(number: int) -> float:
-        began = time.perf_counter()
-        jax.block_until_ready(next(simulation.blocks(prepared, state, done=number)))
-        return time.perf_counter() - began
-
-    first = block(1)
-    block(0)
-    # The block before the rounds is nothing but an evaluation, as there is at a block's end.
-    whole, evaluations = ([block(number) for _ in range(TURNS)] for number in (1, 0))
-    return float(np.median(whole) - np.median(evaluations)), first
+    return measure_blocks(simulation) | {"parameters": maxfl.count_parameters(model).trained}
 
 
 def samples(case: Case) -> maxfl.Federation:
@@ -222,50 +185,6 @@ def convolve_by_xla(x: jax.Array, weight: jax.Array, stride: int = 1, padding: s
     return jax.lax.conv_general_dilated(
         x, weight, (stride, stride), padding.upper(), dimension_numbers=("NHWC", "HWIO", "NHWC")
     )
-
-
-def torch_rounds(cohort: int, on_cpu: bool, quick: bool) -> Iterator[dict[str, Any]]:
-    """Run the peers' PyTorch loop on the model `cnn`, in every variant."""
-    if find_spec("torch") is None:
-        yield {"failed": "PyTorch is not installed here"}
-        return
-    device = "cpu" if on_cpu else "cuda"
-    with tempfile.TemporaryDirectory() as folder:
-        write_task(Path(folder), cohort, quick)
-        for variant in TORCH[device]:
-            out = f"{folder}/out.npz"
-            done = subprocess.run(
-                [sys.executable, str(PEERS / "peer_torch.py"), folder, "--device", device,
-                 "--variant", variant, "--out", out],
-                capture_output=True, text=True, check=False,
-            )  # fmt: skip
-            if done.returncode:
-                yield {"variant": variant, "failed": done.stderr.splitlines()[-1:]}
-                continue
-            printed = json.loads(done.stdout.splitlines()[-1])
-            yield {
-                "variant": variant, "ms_a_round": float(np.median(printed["ms"])),
-                "versions": printed["versions"],
-            }  # fmt: skip
-
-
-def write_task(folder: Path, cohort: int, quick: bool) -> None:
-    """Write the peers' workload `cnn` on made-up samples, as the peers take it."""
-    sys.path.append(str(PEERS))
-    from task import Samples, Task, write
-    from workloads import WORKLOADS, draw_start, shapes
-
-    federation = samples(Case("cnn", "cnn", {}, 4 if quick else 500, cohort))
-    rng = np.random.default_rng(0)
-    train, test = (
-        Samples(s.x, s.y, s.offsets.astype(np.int64)) for s in (federation.train, federation.test)
-    )
-    task = Task(
-        name="cnn", model="cnn", cohort=cohort, steps=STEPS, batch=BATCH, rate=0.05, dropout=0.5,
-        warm=2, rounds=1 if quick else 10, evaluated=False, shift=0.0, scale=1 / 255, train=train,
-        test=test, start=draw_start(shapes(WORKLOADS["cnn"], 62), rng),
-    )  # fmt: skip
-    write(task, folder)
 
 
 if __name__ == "__main__":
