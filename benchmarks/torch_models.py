@@ -5,7 +5,9 @@
 FedAvg on made-up samples that are on the device from the start: clients of 60 samples, 20 steps of
 20 with plain SGD, and the mean of what the cohort trained. Products are in TF32, as JAX has them
 there. A model is a function of a list of parameters, with PyTorch's own layers; the CNN is also
-tried with convolutions as products of windows, as they are in maxfl.
+tried with convolutions as products of windows, as they are in maxfl. On a CPU, models are as small
+as those of benchmarks/models.py there, and one client after another is also tried with one thread:
+half of that is what a process for each of two cores would take at best.
 
 One client after another or all at once by vmap, launched step by step or as one CUDA graph a round;
 and all at once compiled by torch.compile, as one CUDA graph.
@@ -29,7 +31,7 @@ Loss = Callable[[Params, torch.Tensor, torch.Tensor], torch.Tensor]
 
 CLIENTS, SAMPLES, STEPS, BATCH, RATE = 500, 60, 20, 20, 0.05
 CLASSES, VOCABULARY, LENGTH = 62, 80, 80
-WIDTH, DEPTH, HEADS, DROPPED = 128, 2, 4, 0.1
+EMBEDDING, DEPTH, HEADS, DROPPED = 8, 2, 4, 0.1
 SECONDS, TURNS = 1.0, 3
 
 
@@ -39,6 +41,17 @@ class Workload(NamedTuple):
     start: Params
     loss: Loss
     shape: tuple[int, ...]
+
+
+class Sizes(NamedTuple):
+    """What is smaller on a CPU: a stage's blocks of the resnet, units of the LSTM, the width."""
+
+    blocks: int
+    units: tuple[int, ...]
+    width: int
+
+
+SIZES = {"cuda": Sizes(3, (256, 256), 128), "cpu": Sizes(1, (64,), 64)}
 
 
 def mlp() -> Workload:
@@ -75,9 +88,9 @@ def by_windows(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> tor
     return found.reshape(n, outputs, height - rows + 1, width - columns + 1)
 
 
-def resnet() -> Workload:
-    """Return ResNet-20 with group normalisation in 8 groups, for images of 32 × 32."""
-    planes = [16 * 2**stage for stage in range(3) for _ in range(3)]
+def resnet(blocks: int) -> Workload:
+    """Return a ResNet with group normalisation in 8 groups, for images of 32 × 32."""
+    planes = [16 * 2**stage for stage in range(3) for _ in range(blocks)]
     start = unit_start(3, 16)
     for before, after in zip([16, *planes], planes, strict=False):
         start += unit_start(before, after) + unit_start(after, after)
@@ -100,40 +113,62 @@ def resnet() -> Workload:
     return Workload(start, loss, (3, 32, 32))
 
 
-def transformer() -> Workload:
-    """Return the causal transformer of two layers of width 128, for 80 characters."""
-    start = [torch.randn(VOCABULARY, WIDTH) / WIDTH**0.5, torch.randn(LENGTH, WIDTH) / WIDTH**0.5]
+def lstm(units: tuple[int, ...]) -> Workload:
+    """Return LSTM layers for 80 characters; PyTorch's have two biases."""
+    layers = [
+        torch.nn.LSTM(n, m, batch_first=True)
+        for n, m in zip([EMBEDDING, *units], units, strict=False)
+    ]
+    start = [torch.randn(VOCABULARY, EMBEDDING) / EMBEDDING**0.5]
+    start += [p.detach() for layer in layers for p in layer.parameters()]
+    start += dense_start(units[-1], VOCABULARY)
+
+    def loss(p: Params, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        h, rest = F.embedding(x, p[0]), p[1:]
+        for m in units:
+            state = torch.zeros(1, len(x), m, device=h.device)
+            h = torch.lstm(h, (state, state), rest[:4], True, 1, 0.0, True, False, True)[0]
+            rest = rest[4:]
+        return F.cross_entropy(F.linear(h, *rest).flatten(0, 1), y.flatten())
+
+    return Workload(start, loss, (LENGTH,))
+
+
+def transformer(width: int) -> Workload:
+    """Return the causal transformer of two layers, for 80 characters."""
+    start = [torch.randn(VOCABULARY, width) / width**0.5, torch.randn(LENGTH, width) / width**0.5]
     for _ in range(DEPTH):
-        start += [torch.ones(WIDTH), torch.zeros(WIDTH), *dense_start(WIDTH, 3 * WIDTH)]
-        start += [*dense_start(WIDTH, WIDTH), torch.ones(WIDTH), torch.zeros(WIDTH)]
-        start += [*dense_start(WIDTH, 4 * WIDTH), *dense_start(4 * WIDTH, WIDTH)]
-    start += [torch.ones(WIDTH), torch.zeros(WIDTH), *dense_start(WIDTH, VOCABULARY)]
+        start += [torch.ones(width), torch.zeros(width), *dense_start(width, 3 * width)]
+        start += [*dense_start(width, width), torch.ones(width), torch.zeros(width)]
+        start += [*dense_start(width, 4 * width), *dense_start(4 * width, width)]
+    start += [torch.ones(width), torch.zeros(width), *dense_start(width, VOCABULARY)]
 
     def attend(h: torch.Tensor, p: Params) -> torch.Tensor:
         n = len(h)
         together = F.linear(h, p[0], p[1]).reshape(n, LENGTH, 3, HEADS, -1)
         queries, keys, values = together.permute(2, 0, 3, 1, 4)
         mixed = F.scaled_dot_product_attention(queries, keys, values, is_causal=True)
-        return F.linear(mixed.transpose(1, 2).reshape(n, LENGTH, WIDTH), p[2], p[3])
+        return F.linear(mixed.transpose(1, 2).reshape(n, LENGTH, width), p[2], p[3])
 
     def loss(p: Params, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         h, rest = F.dropout(F.embedding(x, p[0]) + p[1], DROPPED), p[2:]
         for _ in range(DEPTH):
             q, rest = rest[:12], rest[12:]
-            h = h + F.dropout(attend(F.layer_norm(h, (WIDTH,), q[0], q[1]), q[2:6]), DROPPED)
+            h = h + F.dropout(attend(F.layer_norm(h, (width,), q[0], q[1]), q[2:6]), DROPPED)
             units = F.gelu(
-                F.linear(F.layer_norm(h, (WIDTH,), q[6], q[7]), q[8], q[9]), approximate="tanh"
+                F.linear(F.layer_norm(h, (width,), q[6], q[7]), q[8], q[9]), approximate="tanh"
             )
             h = h + F.dropout(F.linear(units, q[10], q[11]), DROPPED)
-        logits = F.linear(F.layer_norm(h, (WIDTH,), rest[0], rest[1]), rest[2], rest[3])
+        logits = F.linear(F.layer_norm(h, (width,), rest[0], rest[1]), rest[2], rest[3])
         return F.cross_entropy(logits.flatten(0, 1), y.flatten())
 
     return Workload(start, loss, (LENGTH,))
 
 
-MODELS: dict[str, Callable[[], Workload]] = {
-    "mlp": mlp, "cnn": cnn, "cnn by windows": lambda: cnn(by_windows), "resnet": resnet,
-    "transformer": transformer,
+MODELS: dict[str, Callable[[Sizes], Workload]] = {
+    "mlp": lambda _: mlp(), "cnn": lambda _: cnn(), "cnn by windows": lambda _: cnn(by_windows),
+    "resnet": lambda sizes: resnet(sizes.blocks), "lstm": lambda sizes: lstm(sizes.units),
+    "transformer": lambda sizes: transformer(sizes.width),
 }  # fmt: skip
 
 
@@ -255,10 +290,24 @@ class CompiledVectorised(Captured, Compiled, Vectorised):
     """All clients at once, a step compiled, a round as one CUDA graph."""
 
 
-VARIANTS: dict[str, type[Loop]] = {
-    "one by one": Loop, "one by one, CUDA graph": Captured,
-    "vmap": Vectorised, "vmap, CUDA graph": CapturedVectorised,
-    "vmap, torch.compile, CUDA graph": CompiledVectorised,
+class OneThread(Loop):
+    """One client after another, on one core."""
+
+    def one_round(self) -> None:
+        """Run a round."""
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        super().one_round()
+        torch.set_num_threads(threads)
+
+
+VARIANTS: dict[str, dict[str, type[Loop]]] = {
+    "cuda": {
+        "one by one": Loop, "one by one, CUDA graph": Captured, "vmap": Vectorised,
+        "vmap, CUDA graph": CapturedVectorised,
+        "vmap, torch.compile, CUDA graph": CompiledVectorised,
+    },
+    "cpu": {"one by one": Loop, "one by one, one thread": OneThread, "vmap": Vectorised},
 }  # fmt: skip
 
 
@@ -281,15 +330,13 @@ def measured(models: list[str], cohorts: list[int], device: str) -> Iterator[dic
     """Measure every variant of every model; one that fails has its reason."""
     for model in models:
         for cohort in cohorts:
-            for variant, kind in VARIANTS.items():
+            for variant, kind in VARIANTS[device].items():
                 if cohort > 10 and variant.startswith("one by one"):
                     continue  # ten times what ten clients take
-                if device == "cpu" and "CUDA" in variant:
-                    continue
                 row: dict[str, Any] = {"model": model, "cohort": cohort, "variant": variant}
                 began = time.perf_counter()
                 try:
-                    row["ms_a_round"] = timed(kind(MODELS[model](), cohort, device))
+                    row["ms_a_round"] = timed(kind(MODELS[model](SIZES[device]), cohort, device))
                 except Exception as error:
                     row["failed"] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
                 yield row | {"seconds": round(time.perf_counter() - began, 1)}
