@@ -10,7 +10,7 @@ import pytest
 import maxfl
 from maxfl.core.aggregators import mean, median
 from maxfl.engine.client_state import grow
-from maxfl.engine.footprint import Footprint, fits
+from maxfl.engine.footprint import ROOM, Footprint, fits
 from maxfl.engine.programs import run_block, train_solo
 from maxfl.engine.resources import explain_out_of_memory
 from maxfl.engine.state import Data, Sweep
@@ -54,7 +54,7 @@ def test_what_fits_by_hand():
     ],
     ids=["mean", None],
 )
-def test_the_prediction_is_not_below_what_the_compiler_uses(arguments):
+def test_the_compiler_uses_about_what_was_predicted(arguments):
     many = simulation(**arguments)
     session, state = many.session, many.start()
     assert session.spec.layout.parallel_configurations == 2
@@ -68,7 +68,7 @@ def test_the_prediction_is_not_below_what_the_compiler_uses(arguments):
     lowered = run_block.lower(session.spec, data_of(session), inputs, np.int32(0), schedule)
     used = lowered.compile().memory_analysis()
     needed = used.temp_size_in_bytes + used.output_size_in_bytes
-    assert many.resources.device_bytes >= needed > 0
+    assert ROOM * needed <= many.resources.device_bytes
 
 
 def test_the_prediction_counts_what_a_call_returns_once():
@@ -91,7 +91,7 @@ def test_the_prediction_counts_clients_that_train_alone():
     slots = np.arange(SMALL.clients, dtype=np.int32)
     arguments = session.solo_spec, data_of(session), session.solo_ways[0], slots
     used = train_solo.lower(*arguments).compile().memory_analysis()
-    assert few.resources.device_bytes >= used.temp_size_in_bytes > 0
+    assert ROOM * used.temp_size_in_bytes <= few.resources.device_bytes
     assert few.resources.largest_layout is session.solo_spec.layout
 
 
@@ -110,7 +110,7 @@ def test_losses_that_no_round_needs_take_no_memory():
         simulation(method, **more).session.footprint.client
         for method, more in (
             (maxfl.fedavg(), {}),
-            (maxfl.maxfl(), {}),
+            (maxfl.maxfl(temperature=[0.5, 1.0]), {}),
             (maxfl.fedavg(), {"participation": maxfl.decline()}),
         )
     )

@@ -15,7 +15,7 @@ from maxfl.core.participation import ParticipationRule
 from maxfl.engine.client_state import init_memory
 from maxfl.engine.dataflow import Program, array_bytes
 from maxfl.engine.evaluation import score_samples
-from maxfl.engine.experiment import Experiment
+from maxfl.engine.experiment import Experiment, as_arrays
 from maxfl.engine.layout import EvalBatch, Layout
 from maxfl.engine.minibatches import Minibatches, Task, batch_gradient
 from maxfl.engine.state import count_measures
@@ -152,7 +152,7 @@ class Predictor:
             return True
 
         def one_round(loss: Array, params: Any) -> Any:
-            hparams = jax.tree.map(lambda _: jnp.float32(1), method.hparams)
+            hparams = jax.tree.map(lambda _: jnp.float32(1), as_arrays(method.hparams))
             server = Server(params, method.init_server(params, experiment.federation.seen))
             client = Client(jnp.int32(0), jnp.int32(1), loss, loss, jnp.float32(1))
             task = LocalTask(lambda w, *_: w, 1, jnp.float32(1))
