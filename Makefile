@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test pytest test-more lint style types bench bench-peers clean
+.PHONY: demo test pytest test-more lint style types docs bench bench-peers clean
 
 demo: $(VENV)/installed
 	$(BIN)/maxfl demo --out runs/demo --resume
@@ -36,6 +36,10 @@ style: $(VENV)/installed-dev
 types: $(VENV)/installed-dev
 	$(BIN)/mypy
 
+# The site, in build/site: open build/site/index.html. A broken link is an error.
+docs: $(VENV)/installed-docs
+	$(BIN)/python -m mkdocs build --strict --quiet
+
 bench: $(VENV)/installed-dev
 	$(BIN)/python benchmarks/peers/run.py --peers maxfl maxfl-appeal numpy --workloads mlp mlp-evaluated
 	$(BIN)/python benchmarks/methods.py
@@ -62,6 +66,10 @@ $(VENV)/installed-dev: $(VENV)/created pyproject.toml constraints.txt
 $(VENV)/installed-more: $(VENV)/created pyproject.toml constraints.txt
 	$(INSTALL) '.[more]'
 	touch $(VENV)/installed $(VENV)/installed-dev $@
+
+$(VENV)/installed-docs: $(VENV)/created pyproject.toml constraints.txt
+	$(INSTALL) '.[docs]'
+	touch $(VENV)/installed $@
 
 clean:
 	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache build

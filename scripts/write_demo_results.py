@@ -1,4 +1,4 @@
-"""Write docs/demo-results.csv, which README's table quotes, from a finished demo's folder.
+"""Write docs/demo-results.csv, which docs/demo.md quotes, from a finished demo's folder.
 
 maxfl demo --out runs/demo && python scripts/write_demo_results.py runs/demo
 """

@@ -2,6 +2,7 @@
 
 import json
 import re
+import runpy
 
 from support.commands import ROOT
 from support.pages import read_csv, rows_of
@@ -64,6 +65,12 @@ def test_the_performance_page_agrees_with_sweeps_on_a_gpu():
         f"{fedavg['peak_gib']:.1f} were used, {maxfl['predicted_gib']:.1f} of MaxFL where "
         f"{maxfl['peak_gib']:.1f} were"
     ) in words
+
+
+def test_the_readmes_table_of_speed_is_of_the_results():
+    filled = runpy.run_path(str(ROOT / "scripts/fill_speed_table.py"))["filled"]
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert filled(page) == page, "run python scripts/fill_speed_table.py"
 
 
 def test_memory_on_a_gpu_is_predicted_to_within_a_half():

@@ -1,120 +1,13 @@
-"""What a run takes: memory predicted from shapes, and what to lower where it is short."""
+"""What to lower where memory is short, in words."""
 
-import dataclasses
-
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import maxfl
-from maxfl.core.aggregators import mean, median
-from maxfl.engine.client_state import grow
-from maxfl.engine.footprint import ROOM, Footprint, fits
-from maxfl.engine.programs import run_block, train_solo
 from maxfl.engine.resources import explain_out_of_memory
-from maxfl.engine.state import Data, Sweep
 from maxfl.utils.errors import OutOfMemoryError
 from support.limits import out_of_memory
-from support.small import (
-    MODEL,
-    PAIR,
-    SMALL,
-    TRAINING,
-    everything,
-    one_device,
-    simulate,
-    simulation,
-    sweep,
-)
-
-
-def data_of(session):
-    return session.replicate(Data(SMALL.train, SMALL.test, SMALL.input_scaling))
-
-
-def test_what_fits_by_hand():
-    footprint = Footprint(data=100, configuration=50, evaluation=40, client=10)
-    # 0.7 · 1000 − 100 = 600 bytes: 5 clients and a configuration are 100, so 6 configurations.
-    assert fits(footprint, cohort=5, free=1000) == (6, 5)
-    # To show the model takes more than 2 clients, at another time: 50 + 40.
-    assert footprint.each(2) == 90
-    # 0.7 · 300 − 100 = 110: of 20 clients 6 fit beside one configuration.
-    assert fits(footprint, cohort=20, free=300) == (1, 6)
-    assert fits(footprint, cohort=20, free=10) == (1, 1), "something must run"
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        sweep(*PAIR, max_parallel=8, devices=one_device()),
-        pytest.param(
-            everything(max_parallel=4, devices=one_device()), marks=pytest.mark.slow, id="median"
-        ),
-    ],
-    ids=["mean", None],
-)
-def test_the_compiler_uses_about_what_was_predicted(arguments):
-    many = simulation(**arguments)
-    session, state = many.session, many.start()
-    assert session.spec.layout.parallel_configurations == 2
-    states = grow(state.client_states, SMALL.seen)
-    rho = session.spread(np.zeros((2, SMALL.clients), np.float32))
-    inputs = Sweep(
-        session.hparams, rho, session.is_byzantine,
-        session.spread(state._replace(client_states=states)),
-    )  # fmt: skip
-    schedule = np.array([0, 1, 1, 1], np.int32)
-    lowered = run_block.lower(session.spec, data_of(session), inputs, np.int32(0), schedule)
-    used = lowered.compile().memory_analysis()
-    needed = used.temp_size_in_bytes + used.output_size_in_bytes
-    assert ROOM * needed <= many.resources.device_bytes
-
-
-def test_the_prediction_counts_what_a_call_returns_once():
-    nested = dataclasses.replace(MODEL, apply=jax.jit(jax.jit(MODEL.apply)))
-    plain, called = (
-        maxfl.Simulation(SMALL, model, maxfl.fedavg(), TRAINING).session.footprint
-        for model in (MODEL, nested)
-    )
-    assert called.evaluation == plain.evaluation
-    assert called.client <= 1.25 * plain.client  # what a gradient keeps leaves the call
-
-
-def test_the_prediction_counts_clients_that_train_alone():
-    few = simulation(
-        maxfl.fedavg(), TRAINING._replace(cohort=1, batch_size=256), max_parallel=8,
-        devices=one_device(),
-    )  # fmt: skip
-    session = few.session
-    assert session.solo_spec.layout.parallel_clients == SMALL.clients
-    slots = np.arange(SMALL.clients, dtype=np.int32)
-    arguments = session.solo_spec, data_of(session), session.solo_ways[0], slots
-    used = train_solo.lower(*arguments).compile().memory_analysis()
-    assert ROOM * used.temp_size_in_bytes <= few.resources.device_bytes
-    assert few.resources.largest_layout is session.solo_spec.layout
-
-
-def test_the_prediction_counts_the_updates_of_a_robust_aggregator():
-    # 12 numbers of 4 bytes, and as many that a client keeps, of 3 clients, in 6 copies.
-    linear = maxfl.Model(lambda _: jnp.zeros((4, 3)), lambda w, x, _=None: x @ w)
-    sums, sorts = (
-        simulation(maxfl.scaffold(), model=linear, aggregator=rule()).session.footprint
-        for rule in (mean, median)
-    )
-    assert sorts.configuration - sums.configuration == 6 * 3 * 2 * 48
-
-
-def test_losses_that_no_round_needs_take_no_memory():
-    plain, weighted, asked = (
-        simulation(method, **more).session.footprint.client
-        for method, more in (
-            (maxfl.fedavg(), {}),
-            (maxfl.maxfl(temperature=[0.5, 1.0]), {}),
-            (maxfl.fedavg(), {"participation": maxfl.decline()}),
-        )
-    )
-    assert plain < weighted == asked
+from support.small import simulate, simulation
 
 
 @pytest.mark.processes

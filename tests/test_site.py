@@ -1,0 +1,43 @@
+"""The site is whole: every public name has its entry, and no link is broken."""
+
+import re
+import runpy
+import subprocess
+import sys
+
+import pytest
+
+import maxfl
+from support.commands import ROOT
+
+REFERENCE = ROOT / "docs/reference"
+
+
+def test_every_public_name_is_in_the_reference():
+    entries = "\n".join(path.read_text(encoding="utf-8") for path in REFERENCE.glob("*.md"))
+    described = {line.rpartition(".")[2] for line in re.findall(r"^::: (.*)$", entries, re.M)}
+    listed = set(re.findall(r"`(?:maxfl\.)?(\w+)`", (REFERENCE / "index.md").read_text()))
+    namespaces = set(maxfl._NAMESPACES)
+    assert set(maxfl.__all__) - namespaces - described == {"ALGORITHMS"}
+    assert namespaces - listed == set()
+
+
+def test_the_page_of_the_command_is_its_help():
+    page = runpy.run_path(str(ROOT / "scripts/make_command_page.py"))["page"]()
+    written = (REFERENCE / "command.md").read_text(encoding="utf-8")
+    assert page == written, "run python scripts/make_command_page.py"
+
+
+@pytest.mark.extras
+def test_the_site_is_built_strictly_and_loads_nothing_from_outside(tmp_path):
+    pytest.importorskip("mkdocs")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
+    done = subprocess.run(
+        [*command, "--site-dir", tmp_path], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    pages = sorted(tmp_path.rglob("*.html"))
+    assert len(pages) > 40
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        assert re.findall(r"<(?:script|img|link|iframe)[^>]*(?:src|href)=\"?https?:", text) == []
