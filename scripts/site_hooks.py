@@ -24,6 +24,9 @@ OUTSIDE = {
     "deploy/README.md": "examples/containers.md",
 }  # fmt: skip
 """Files of the repository, and the pages that are made of them, or stand for them."""
+SHIM = re.compile(r"https://unpkg\.com/iframe-worker/shim")
+"""What the theme would load from outside for search in pages that are opened from a disk."""
+WORKER = "assets/file-worker.js"
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -60,6 +63,17 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return f"{before}{posixpath.relpath(to, start)}{anchor}"
 
     return LINK.sub(led, markdown)
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """Take the site's own script for search from a disk."""
+    start = posixpath.dirname(page.file.dest_uri) or "."
+    return SHIM.sub(posixpath.relpath(WORKER, start), output)
+
+
+def on_post_template(output_content: str, template_name: str, config: MkDocsConfig) -> str:
+    """Take it for the page of addresses that are not there, too."""
+    return SHIM.sub(f"/{WORKER}", output_content)
 
 
 def pages() -> dict[str, str]:

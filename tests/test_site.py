@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import maxfl
+from support.browser import browser
 from support.commands import ROOT
 
 REFERENCE = ROOT / "docs/reference"
@@ -28,16 +29,33 @@ def test_the_page_of_the_command_is_its_help():
     assert page == written, "run python scripts/make_command_page.py"
 
 
-@pytest.mark.extras
-def test_the_site_is_built_strictly_and_loads_nothing_from_outside(tmp_path):
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The site, built."""
     pytest.importorskip("mkdocs")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
-    done = subprocess.run(
-        [*command, "--site-dir", tmp_path], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    pages = sorted(tmp_path.rglob("*.html"))
+    return folder
+
+
+@pytest.mark.extras
+def test_no_page_loads_anything_from_outside(site):
+    pages = sorted(site.rglob("*.html"))
     assert len(pages) > 40
     for page in pages:
         text = page.read_text(encoding="utf-8")
         assert re.findall(r"<(?:script|img|link|iframe)[^>]*(?:src|href)=\"?https?:", text) == []
+
+
+@pytest.mark.extras
+def test_search_works_in_pages_opened_from_a_disk(site):
+    with browser() as running:
+        page = running.new_page()
+        page.goto((site / "howto/machines.html").as_uri())
+        page.wait_for_selector(".md-search__input", state="attached")
+        page.keyboard.press("/")
+        page.keyboard.type("temperature")
+        page.wait_for_selector(".md-search-result__link")
+        assert "Choose a temperature" in page.locator(".md-search-result__list").inner_text()
