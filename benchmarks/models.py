@@ -74,7 +74,7 @@ def cases(on_cpu: bool, quick: bool) -> Iterator[Case]:
         for cohort in cohorts:
             if on_cpu and cohort > 10 and not light:
                 continue
-            rounds = 50 if light else 1 if on_cpu else 100 // cohort
+            rounds = 50 if light else 1 if on_cpu else 10
             yield Case(label, model, settings, clients, cohort, rounds)
             if label == "cnn" and on_cpu:
                 yield Case(label, model, settings, clients, cohort, rounds, convolution="lax.conv")
@@ -98,6 +98,8 @@ def main() -> None:
     # In another process, so that this one holds no memory of the device.
     described = json.loads(_run([__file__, "--describe"]))
     on_cpu = described["platform"] == "cpu"
+    if arguments.file is None and (arguments.models or arguments.quick):
+        parser.error("name a FILE: a part of the models is no record")
     file = arguments.file or RESULTS / f"models-{'cpu' if on_cpu else 'gpu'}.json"
     found: dict[str, Any] = described | {
         "machine": platform.machine(), "steps": STEPS, "batch": BATCH, "samples": SAMPLES,

@@ -353,11 +353,12 @@ def main() -> None:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     torch.backends.cudnn.benchmark = True
     torch.manual_seed(0)
+    device = torch.cuda.get_device_name() if given.device == "cuda" else "cpu"
     rows = []
     for row in measured(given.models or list(MODELS), given.cohorts, given.device):
         print(row, flush=True)
         rows.append(row)
-        found = {"torch": torch.__version__, "rounds": rows}
+        found = {"torch": torch.__version__, "device": device, "rounds": rows}
         given.file.write_text(json.dumps(found, indent=1) + "\n")
 
 

@@ -56,11 +56,14 @@ def described(parameter: click.Parameter, context: click.Context) -> str:
     help_ = getattr(parameter, "help", None) or ""
     if getattr(parameter, "hidden", False) or parameter.name == "help":
         return ""
-    written = parameter.make_metavar(context).strip("[]").replace("|", " / ")
+    written = parameter.make_metavar(context).replace("|", " / ")
+    meaning = " ".join(help_.split())
     if isinstance(parameter, click.Option):
-        names = " or ".join(parameter.opts)
+        names = " / ".join([*parameter.opts, *parameter.secondary_opts])
         written = names if parameter.is_flag else f"{names} {written}"
-    meaning = " ".join(help_.split()).replace("<", "&lt;").replace("|", "&#124;")
+        if isinstance(parameter.default, int | float | str) and not parameter.is_flag:
+            meaning += f" By default {parameter.default}."
+    meaning = meaning.replace("<", "&lt;").replace("|", "&#124;")
     return f"| `{written}` | {meaning} |"
 
 

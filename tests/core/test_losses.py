@@ -35,6 +35,9 @@ def test_cross_entropy_on_an_accelerator_is_the_same_up_to_rounding(shape, monke
     assert "scatter" not in str(jax.make_jaxpr(jax.grad(mean))(outputs))
     for a, b in zip(here, there, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
+    for wrong in (y[..., None], y.astype(jnp.float32)):
+        with pytest.raises((TypeError, ValueError)):
+            losses.cross_entropy(outputs, wrong)
 
 
 def test_multi_label_is_a_mean_over_labels():

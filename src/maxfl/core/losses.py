@@ -38,6 +38,8 @@ def cross_entropy(outputs: Array, y: Array) -> Array:
     """
     if jax.default_backend() == "cpu":
         return optax.softmax_cross_entropy_with_integer_labels(outputs, y)
+    # Labels of another shape or type are refused as on a CPU.
+    jax.eval_shape(optax.softmax_cross_entropy_with_integer_labels, outputs, y)
     return _cross_entropy_without_scatter(outputs, y)
 
 

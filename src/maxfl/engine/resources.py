@@ -9,8 +9,8 @@ import jax
 
 from maxfl.distributed.processes import free_bytes
 from maxfl.engine.experiment import Experiment
-from maxfl.engine.footprint import Footprint, tree_bytes
 from maxfl.engine.layout import SWEEP, Layout
+from maxfl.engine.memory.footprint import Footprint, tree_bytes
 from maxfl.engine.state import CohortRecord, ModelStep, State, count_measures
 from maxfl.utils.disk_space import explain_disk_full, format_bytes, require_space
 from maxfl.utils.errors import OutOfMemoryError
@@ -54,7 +54,7 @@ class Resources:
 
     @property
     def device_bytes(self) -> int:
-        """Memory that a device will need at most."""
+        """Memory that a device will need, about."""
         return max(self._bytes())
 
     @property

@@ -20,7 +20,6 @@ from maxfl.core.requirements.thresholds import align, needs_solo
 from maxfl.distributed.processes import assert_same, fetch, free_bytes, is_distributed, place
 from maxfl.engine.client_state import rows_needed
 from maxfl.engine.experiment import Experiment, as_arrays
-from maxfl.engine.footprint import Footprint, Predictor, fits
 from maxfl.engine.layout import (
     SWEEP,
     Layout,
@@ -28,6 +27,7 @@ from maxfl.engine.layout import (
     default_parallelism,
     layout,
 )
+from maxfl.engine.memory.footprint import Footprint, Predictor, fits
 from maxfl.engine.programs import init_state
 from maxfl.engine.spec import SoloSpec, Spec
 from maxfl.engine.state import HParams, SoloHParams, State

@@ -8,7 +8,7 @@ from threading import Event
 import jax
 
 from maxfl.distributed.processes import free_bytes
-from maxfl.engine.footprint import ROOM
+from maxfl.engine.memory.footprint import ROOM
 from maxfl.engine.trainer import Progress
 
 

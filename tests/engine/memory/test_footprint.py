@@ -10,7 +10,7 @@ import pytest
 import maxfl
 from maxfl.core.aggregators import mean, median
 from maxfl.engine.client_state import grow
-from maxfl.engine.footprint import ROOM, Footprint, fits
+from maxfl.engine.memory.footprint import ROOM, Footprint, fits
 from maxfl.engine.programs import run_block, train_solo
 from maxfl.engine.state import Data, Sweep
 from support.small import (
@@ -99,6 +99,45 @@ def test_the_prediction_counts_the_updates_of_a_robust_aggregator():
         for rule in (mean, median)
     )
     assert sorts.configuration - sums.configuration == 6 * 3 * 2 * 48
+
+
+def test_the_prediction_counts_the_minibatches_of_training_alone():
+    small, large = (
+        simulation(maxfl.fedavg(), requirement=maxfl.solo(batch_size=size)).session
+        for size in (16, 512)
+    )
+    assert large.solo_footprint.client > 10 * small.solo_footprint.client
+    assert large.footprint.client == small.footprint.client
+
+
+def demanding_update(hparams, server, total, cohort):
+    jax.lax.top_k(cohort.loss, 3)
+    return maxfl.fedavg().server_update(hparams, server, total, cohort)
+
+
+def demanding_client(_hparams, server, client_state, _client, task):
+    task.steps.astype(jnp.float32)
+    step = task.gradient(server.params, 0, scale=2.0)
+    return step, client_state
+
+
+@pytest.mark.parametrize(
+    ("changed", "judges"),
+    [
+        ({"weight": lambda *_: 1.0}, False),
+        ({"server_update": demanding_update}, False),
+        ({"client_update": demanding_client}, False),
+        ({"weight": lambda _hparams, _server, client: client.metric_cost + 1}, True),
+        ({"weight": lambda _hparams, _server, client: client.size.no_such_thing}, True),
+    ],
+)
+def test_methods_that_ask_for_more_are_predicted_too(changed, judges):
+    method = maxfl.fedavg()._replace(**changed)
+    footprint, plain = (
+        simulation(one, requirement=maxfl.metric("accuracy", 0.5)).session.footprint
+        for one in (method, maxfl.fedavg())
+    )
+    assert (footprint.client > plain.client) == judges
 
 
 def test_losses_that_no_round_needs_take_no_memory():

@@ -7,7 +7,9 @@ unless something needs it there, as a matrix product does; what it was computed 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-ALIASES = frozenset({"copy", "expand_dims", "optimization_barrier", "reshape", "squeeze"})
+import jax
+
+ALIASES = frozenset({"copy", "expand_dims", "name", "optimization_barrier", "reshape", "squeeze"})
 """Operations that return what they are given, in another shape."""
 
 FUSED = ALIASES | frozenset({
@@ -85,9 +87,11 @@ class Program:
         last: dict[Value, int] = {}
         for i, operation in enumerate(self.operations):
             used = frozenset[Value]().union(*(sources.get(v, ()) for v in operation.inputs))
-            for value in operation.outputs:
-                is_alias = operation.name in ALIASES
-                if is_alias or (operation.name in FUSED and value not in in_memory):
+            for j, value in enumerate(operation.outputs):
+                if operation.name in ALIASES and len(operation.inputs) == len(operation.outputs):
+                    sources[value] = sources.get(operation.inputs[j], frozenset())
+                    continue
+                if operation.name in FUSED and value not in in_memory:
                     sources[value] = used
                     continue
                 sources[value] = frozenset([value])
@@ -102,7 +106,7 @@ class Program:
         """Return what must be in memory: the program's outputs, and what some operations read."""
         found = set(self.outputs)
         for operation in reversed(self.operations):
-            reads = operation.name not in FUSED | READS_FUSED
+            reads = operation.name not in FUSED and operation.name not in READS_FUSED
             if reads or (operation.name in ALIASES and not found.isdisjoint(operation.outputs)):
                 found.update(operation.inputs)
         return found
@@ -124,7 +128,7 @@ class Program:
 
 
 def array_bytes(a: Any) -> int:
-    """Count bytes of an array or its shape; random keys are small enough to count as nothing."""
+    """Count bytes of an array or its shape."""
     itemsize = getattr(getattr(a, "dtype", None), "itemsize", 0)
     return int(a.size) * itemsize if itemsize else 0
 
@@ -140,7 +144,10 @@ def _operations(jaxpr: Any, values: dict[Any, Value]) -> Iterator[Operation]:
     for equation in jaxpr.eqns:
         given = [None if _is_literal(v) else values.get(v) for v in equation.invars]
         inner = [p for p in _flat(equation.params.values()) if hasattr(p, "eqns")]
-        if equation.primitive.name in CALLS and len(inner) == 1:
+        platforms = equation.params.get("branches_platforms")
+        if platforms is not None:  # what jax.lax.platform_dependent becomes: an index, operands
+            given, inner = given[1:], [inner[_branch_here(platforms)]]
+        if platforms is not None or (equation.primitive.name in CALLS and len(inner) == 1):
             called = inner[0]
             passed = {
                 variable: Value(variable.aval) if value is None else value
@@ -155,6 +162,15 @@ def _operations(jaxpr: Any, values: dict[Any, Value]) -> Iterator[Operation]:
         values.update(zip(equation.outvars, outputs, strict=True))
         inputs = [value for value in given if value is not None]
         yield Operation(equation.primitive.name, inputs, outputs, inner)
+
+
+def _branch_here(platforms: Sequence[Sequence[str] | None]) -> int:
+    """Return which branch is taken on this backend; the one of None is for all others."""
+    here = jax.default_backend()
+    # A backend has other names too: "gpu" is "cuda" or "rocm" where branches are chosen.
+    names = {here, *({"cuda", "rocm"} if here == "gpu" else ())}
+    fitting = [i for i, some in enumerate(platforms) if some is None or names.intersection(some)]
+    return fitting[0]
 
 
 def _is_literal(value: Any) -> bool:

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from maxfl.engine.dataflow import Program
+from maxfl.engine.memory.dataflow import Program
 
 SIDE = 8
 MATRIX = 4 * SIDE * SIDE
@@ -53,7 +53,14 @@ def test_a_loop_works_beside_what_it_returns():
 
 def test_branches_hold_what_they_return():
     found = peak(lambda a: jax.lax.cond(a[0, 0] > 0, lambda: a @ a, lambda: a), A)
-    assert found <= 4 * SIDE + MATRIX
+    assert found == 4 + MATRIX
+
+
+def test_a_choice_by_platform_is_the_branch_of_this_one():
+    def chosen(a):
+        return jax.lax.platform_dependent(a, cpu=lambda a: a, default=lambda a: a @ a @ a)
+
+    assert peak(lambda a: chosen(chain(a)) @ a, A) == 2 * MATRIX
 
 
 def test_what_does_not_vary_is_not_counted():

@@ -13,10 +13,10 @@ from maxfl.core.algorithm import Client, Cohort, LocalTask, Server, WeightedSum,
 from maxfl.core.federation import Federation
 from maxfl.core.participation import ParticipationRule
 from maxfl.engine.client_state import init_memory
-from maxfl.engine.dataflow import Program, array_bytes
 from maxfl.engine.evaluation import score_samples
 from maxfl.engine.experiment import Experiment, as_arrays
 from maxfl.engine.layout import EvalBatch, Layout
+from maxfl.engine.memory.dataflow import Program, array_bytes
 from maxfl.engine.minibatches import Minibatches, Task, batch_gradient
 from maxfl.engine.state import count_measures
 
@@ -95,13 +95,17 @@ class Predictor:
             + SORTED * gathered * (params + client_state)
             + 4 * measures * training.evaluations * in_memory.clients,
             evaluation=models * self._losses(self._eval_batch.everyone, varying=1),
-            client=max(self._step(), judging) + 2 * client_state + self._trained(),
+            client=max(self._step(experiment.max_batch_size), judging)
+            + 2 * client_state
+            + self._trained(),
         )
 
     def solo(self) -> Footprint:
         """Predict the memory of clients that train alone and measure what they trained."""
-        judging = self._losses(self._eval_batch.client, varying=3)
-        client = max(self._step(), judging) + self._trained()
+        experiment = self._experiment
+        sizes: Any = experiment.requirement.training.batch_size or experiment.max_batch_size
+        step = self._step(int(np.max(sizes)))
+        client = max(step, self._losses(self._eval_batch.client, varying=3)) + self._trained()
         return Footprint(self._data(), configuration=0, evaluation=0, client=client)
 
     def _data(self) -> int:
@@ -114,10 +118,9 @@ class Predictor:
         moments = jax.eval_shape(optimizer.init, trained(self._params))
         return 2 * (tree_bytes(self._params) + tree_bytes(moments))
 
-    def _step(self) -> int:
+    def _step(self, batch_size: int) -> int:
         """Count bytes on the way to a gradient."""
         model, scaling = self._experiment.model, self._in_memory.input_scaling
-        batch_size = self._experiment.max_batch_size
 
         def gradient(client: Any, key: Any, w: Any, draw: Any, train: Any, frozen: Any) -> Any:
             task = Task(model, scaling, train, frozen)
@@ -130,7 +133,10 @@ class Predictor:
 
     def _losses(self, samples: int, varying: int) -> int:
         """Count bytes on the way to some samples' losses; ``varying`` of (w, x, y) vary."""
-        train, scaling = self._in_memory.train, self._in_memory.input_scaling
+        in_memory = self._in_memory
+        train, scaling = in_memory.train, in_memory.input_scaling
+        splits = train, in_memory.test, in_memory.judging
+        samples = min(samples, max(len(split.y) for split in splits if split is not None))
         x = jax.ShapeDtypeStruct((samples, *train.x.shape[1:]), train.x.dtype)
         y = jax.ShapeDtypeStruct((samples, *train.y.shape[1:]), train.y.dtype)
 
@@ -147,24 +153,30 @@ class Predictor:
             experiment.participation.rule is not ParticipationRule.EVERYONE
             or experiment.portfolio.most_models > 1
             or method.personalize is not None
+            or experiment.model.keep_local
             or np.any(experiment.finetune_steps)
         ):
             return True
 
         def one_round(loss: Array, params: Any) -> Any:
+            metric = None if experiment.requirement.metric is None else loss
             hparams = jax.tree.map(lambda _: jnp.float32(1), as_arrays(method.hparams))
             server = Server(params, method.init_server(params, experiment.federation.seen))
-            client = Client(jnp.int32(0), jnp.int32(1), loss, loss, jnp.float32(1))
-            task = LocalTask(lambda w, *_: w, 1, jnp.float32(1))
+            client = Client(jnp.int32(0), jnp.int32(1), loss, loss, jnp.float32(1), metric, metric)
+            task = LocalTask(lambda w, *_, **__: w, jnp.int32(1), jnp.float32(1))
             weight = method.weight(hparams, server, client)
             update, kept = method.client_update(
                 hparams, server, method.init_client(params), client, task
             )
-            row = client.client_id, jnp.bool_(True), loss, client.requirement, weight
-            total, cohort = WeightedSum(update, weight), Cohort(*(value[None] for value in row))
+            row = client.client_id, True, loss, client.requirement, weight
+            each = (jnp.broadcast_to(value, experiment.training.cohort) for value in row)
+            total, cohort = WeightedSum(update, weight), Cohort(*each)
             return weight, update, kept, method.server_update(hparams, server, total, cohort)
 
-        program = Program(jax.make_jaxpr(one_round)(jnp.float32(1), self._params).jaxpr)
+        try:
+            program = Program(jax.make_jaxpr(one_round)(jnp.float32(1), self._params).jaxpr)
+        except Exception:  # a method of the user's own that wants more of a round than this one has
+            return True
         return not program.depends(program.inputs[:1]).isdisjoint(program.outputs)
 
 
