@@ -1,9 +1,11 @@
 """The site is whole: every public name has its entry, and no link is broken."""
 
+import doctest
 import re
 import runpy
 import subprocess
 import sys
+import warnings
 
 import pytest
 
@@ -12,6 +14,7 @@ from support.browser import browser
 from support.commands import ROOT
 
 REFERENCE = ROOT / "docs/reference"
+EXAMPLES = sorted(p for p in REFERENCE.glob("*.md") if ":::" in p.read_text(encoding="utf-8"))
 
 
 def test_every_public_name_is_in_the_reference():
@@ -21,6 +24,27 @@ def test_every_public_name_is_in_the_reference():
     namespaces = set(maxfl._NAMESPACES)
     assert set(maxfl.__all__) - namespaces - described == {"ALGORITHMS"}
     assert namespaces - listed == set()
+
+
+@pytest.mark.extras
+@pytest.mark.parametrize("page", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.filterwarnings("ignore::maxfl.TrainingWarning")
+def test_the_examples_of_the_reference_run(page):
+    if page.stem in ("models", "flower"):
+        for library in ("flax", "equinox", "flwr"):
+            pytest.importorskip(library)
+    blocks = re.findall(r"```pycon\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
+    test = doctest.DocTestParser().get_doctest("".join(blocks), {}, page.stem, str(page), 0)
+    said = []
+    with warnings.catch_warnings():  # a page shows how to change what they do
+        doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test, out=said.append)
+    assert said == [], "".join(said)
+
+
+def test_every_entry_of_the_reference_has_an_example():
+    for page in EXAMPLES:
+        entries = re.split(r"^::: ", page.read_text(encoding="utf-8"), flags=re.M)[1:]
+        assert all("```py" in entry for entry in entries), page.stem
 
 
 def test_the_page_of_the_command_is_its_help():
