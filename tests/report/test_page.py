@@ -150,3 +150,49 @@ def test_seven_methods_with_500_clients_over_200_rounds(running, tmp_path):
     assert page.complaints == []
     assert len(page.page.query_selector_all("#method option")) == 7
     page.page.close()
+
+
+COLOURS = """() => {
+  const of = (place, name, part) => getComputedStyle(document.querySelector(place), part)[name];
+  document.querySelector("th button").focus();
+  return {
+    paper: of("body", "backgroundColor"), text: of("body", "color"), hint: of(".hint", "color"),
+    link: of("nav a", "color"), arrow: of("th button", "color", "::after"),
+    ring: of("th button", "outlineColor"), axis: of("#chart-appeal text", "fill"),
+    figure: of("figure", "backgroundColor"),
+  };
+}"""
+
+
+def luminance(colour):
+    """Relative luminance of WCAG 2."""
+    parts = [int(v) / 255 for v in re.findall(r"\d+", colour)[:3]]
+    linear = [v / 12.92 if v <= 0.03928 else ((v + 0.055) / 1.055) ** 2.4 for v in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(a, b):
+    low, high = sorted((luminance(a), luminance(b)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_everything_can_be_read_by_day_and_by_night(running, path, scheme):
+    opened = Page(running, path, 1440)
+    opened.page.emulate_media(color_scheme=scheme)
+    opened.page.keyboard.press("Tab")  # so that what has the focus shows it
+    found = opened.page.evaluate(COLOURS)
+    paper = found["paper"]
+    assert (luminance(paper) < 0.05) == (scheme == "dark")
+    assert all(contrast(found[name], paper) >= 3 for name in ("ring", "arrow"))
+    assert all(contrast(found[name], paper) >= 4.5 for name in ("text", "hint", "link"))
+    under = found["figure"] if scheme == "dark" else paper  # by day figures have no paper of theirs
+    assert contrast(found["axis"], under) >= 4.5
+    opened.page.close()
+
+
+def test_a_title_of_ones_own_is_escaped(tmp_path):
+    run = write_run(tmp_path / "run", make_history(6, 4), settings_of("maxfl"), 0, "federation")
+    made = write_report(run, tmp_path / "report", figures=False, title="Wards <1 & 2>")
+    page = (made.folder / "report.html").read_text(encoding="utf-8")
+    assert "<h1>Wards &lt;1 &amp; 2&gt;</h1>" in page

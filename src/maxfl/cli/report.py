@@ -41,6 +41,9 @@ def report_command(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a report that is there.")] = False,
     figures: Annotated[bool, typer.Option(help="Whether to draw files with figures.")] = True,
+    title: Annotated[
+        str | None, typer.Option(help="Title of the page; by default the names of the folders.")
+    ] = None,
 ) -> None:
     """Make tables, figures, model cards and one page to look at.
 
@@ -49,7 +52,7 @@ def report_command(
     from maxfl.report.write import PAGE, write_report
 
     with console.status("Reading, drawing and writing"), interruptible():
-        made = write_report(folders, out, force=force, figures=figures)
+        made = write_report(folders, out, force=force, figures=figures, title=title)
     for line in made.verdicts:
         console.print(line, markup=False, highlight=False)
     for line in made.missing:

@@ -56,6 +56,7 @@ def page(
     tables: Sequence[Table],
     compared: Sequence[Pair],
     portfolio: PortfolioSection,
+    title: str | None = None,
 ) -> str:
     """Write the page's HTML; the first table is the summary, a second one compares methods."""
     source, series, traces = results
@@ -78,7 +79,7 @@ def page(
         *([packed.note] if packed.note else []),
     ]
     parts = {
-        "title": html.escape(_title(source)),
+        "title": html.escape(title or _title(source)),
         "kind": "real" if source.is_real else "simulated",
         "style": _resource("page.css"),
         "script": "".join(map(_resource, SCRIPTS)),

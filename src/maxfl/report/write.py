@@ -59,6 +59,7 @@ def write_report(
     *,
     force: bool = False,
     figures: bool = True,
+    title: str | None = None,
 ) -> Report:
     """Make a report on one or more folders of results.
 
@@ -67,14 +68,18 @@ def write_report(
         out: Folder of the report; by default ``report`` inside the one folder, or runs/report.
         force: Whether to replace a report that is there already.
         figures: Whether to write files with figures; the page draws them anyway.
+        title: Of the page; by default the names of the folders.
     """
     named = [folders] if isinstance(folders, str | Path) else folders
     if not named:
         raise InputError("there is no folder to report on: name at least one")
-    return _write([Path(f) for f in named], None if out is None else Path(out), force, figures)
+    place = None if out is None else Path(out)
+    return _write([Path(f) for f in named], place, force, figures, title)
 
 
-def _write(folders: Sequence[Path], out: Path | None, force: bool, figures: bool) -> Report:
+def _write(
+    folders: Sequence[Path], out: Path | None, force: bool, figures: bool, title: str | None
+) -> Report:
     source = read(folders)
     out = out or (folders[0] / "report" if len(folders) == 1 else Path("runs/report"))
     _check_free(out, force)
@@ -97,7 +102,7 @@ def _write(folders: Sequence[Path], out: Path | None, force: bool, figures: bool
             _draw(partial / "figures", source, series, traces)
             _draw_portfolios(partial / "figures", results, portfolio)
         write_whole(partial / CARDS, cards(source).encode())
-        text = page(results, said, tables, compared, portfolio)
+        text = page(results, said, tables, compared, portfolio, title)
         write_whole(partial / PAGE, text.encode())
         origin = {"folders": [str(f) for f in folders], "missing": source.missing}
         write_json(partial / ORIGIN, origin)
