@@ -13,6 +13,7 @@ import numpy as np
 from maxfl.core.metrics import MetricInfo
 from maxfl.report.configurations import WEIGHTED, Configuration, start_round, temperature
 from maxfl.report.figures import STATE_NAMES, STATES, client_order
+from maxfl.report.glance import facts
 from maxfl.report.measures import (
     APPEAL,
     WILLING,
@@ -84,6 +85,7 @@ def page(
         "style": _resource("page.css"),
         "script": "".join(map(_resource, SCRIPTS)),
         "verdict": "".join(f"<p>{html.escape(v)}</p>" for v in verdicts),
+        "glance": _glance(source),
         "notes": "".join(f"<li>{html.escape(note)}</li>" for note in notes),
         "metric": html.escape(f"{capitalised(measure_of(metric).words)}{direction(metric)}"),
         "decides": html.escape(decides),
@@ -114,6 +116,12 @@ def _first(warnings: Sequence[str]) -> list[str]:
 
 def _resource(name: str) -> str:
     return files("maxfl.report").joinpath("page", name).read_text(encoding="utf-8")
+
+
+def _glance(source: Source) -> str:
+    """Return the settings of the runs, each with its name."""
+    shown = [map(html.escape, fact) for fact in facts(source.configurations)]
+    return "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in shown)
 
 
 def _title(source: Source) -> str:
