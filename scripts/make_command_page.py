@@ -43,7 +43,13 @@ def section(context: click.Context) -> str:
     command = context.command
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
     text = inspect.cleandoc(command.help or "").replace("\b\n", "").split("\f")[0].strip()
-    text = re.sub(r"^Examples?: *", "For example:\n\n    ", text, flags=re.MULTILINE)
+    # An example may go on in the next line, to the end of its paragraph.
+    text = re.sub(
+        r"^Examples?: *(.*?)(?=\n\n|\Z)",
+        lambda found: f"For example:\n\n    {' '.join(found[1].split())}",
+        text,
+        flags=re.MULTILINE | re.DOTALL,
+    )
     lines = [f"## `{context.command_path}`", "", text, "", "Usage:", "", f"    {usage}", ""]
     rows = [row for parameter in command.params if (row := described(parameter, context))]
     if rows:
@@ -61,7 +67,8 @@ def described(parameter: click.Parameter, context: click.Context) -> str:
     if isinstance(parameter, click.Option):
         names = " / ".join([*parameter.opts, *parameter.secondary_opts])
         written = names if parameter.is_flag else f"{names} {written}"
-        if isinstance(parameter.default, int | float | str) and not parameter.is_flag:
+        is_plain = isinstance(parameter.default, int | float | str) and parameter.default != ""
+        if is_plain and not parameter.is_flag:
             meaning += f" By default {parameter.default}."
     meaning = meaning.replace("<", "&lt;").replace("|", "&#124;")
     return f"| `{written}` | {meaning} |"
