@@ -29,7 +29,7 @@ def portfolio_command(
     config: ConfigFile,
     most: Annotated[int, typer.Option("--most", metavar="K", min=2, help="Try 1 to K models.")] = 5,
     seeds: Annotated[
-        int, typer.Option("--seeds", metavar="N", min=1, help="Seeds of each, from that of CONFIG on.")
+        int, typer.Option("--seeds", metavar="N", min=1, help="Seeds of each, from that of CONFIG.")
     ] = 5,
     share: Annotated[
         float | None,
