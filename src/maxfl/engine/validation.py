@@ -8,14 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from maxfl.core.aggregators import AggregationRule, Aggregator, krum_limit
-from maxfl.core.algorithm import (
-    Algorithm,
-    Client,
-    Cohort,
-    LocalTask,
-    Server,
-    WeightedSum,
-)
+from maxfl.core.algorithm import Algorithm, Server
 from maxfl.core.attacks import Attack
 from maxfl.core.checks.convolutions import uses_convolutions
 from maxfl.core.checks.model import check_model, input_shape
@@ -27,7 +20,8 @@ from maxfl.core.portfolio import Portfolio
 from maxfl.core.requirements.requirement import Requirement
 from maxfl.core.schedules import Schedule
 from maxfl.core.server_optimizers import ServerOptimizer
-from maxfl.engine.experiment import Experiment, Training, as_arrays
+from maxfl.engine.experiment import Experiment, Training
+from maxfl.engine.trial_round import trial_client, trial_round
 from maxfl.utils.errors import InputError, SpeedWarning, check_count, check_number
 
 KINDS = {
@@ -158,20 +152,12 @@ def _check_portfolio(experiment: Experiment) -> None:
 
 def _state_follows_updates(algorithm: Algorithm, model: Model) -> bool:
     """Tell whether a method's server state depends on a model or its sums, as SCAFFOLD's does."""
-    hparams = jax.tree.map(lambda a: jnp.float32(a.flat[0]), as_arrays(algorithm.hparams))
 
     def next_state(key: Any, factor: Any) -> Any:
-        params = jax.tree.map(lambda w: factor * w, model.init(key))
-        start = model.init(key)
-        server, one = Server(params, algorithm.init_server(start, 1)), jnp.float32(1)
-        client = Client(jnp.int32(0), jnp.int32(1), one, one, one)
-        task = LocalTask(lambda w, *_: w, 1, one)
-        update, _ = algorithm.client_update(
-            hparams, server, algorithm.init_client(start), client, task
-        )
-        total = WeightedSum(update, factor)
-        cohort = Cohort(*(jnp.asarray(a)[None] for a in (0, True, one, one, one)))
-        return algorithm.server_update(hparams, server, total, cohort)[1]
+        start, client = model.init(key), trial_client(jnp.float32(1))
+        params = jax.tree.map(lambda w: factor * w, start)
+        server = Server(params, algorithm.init_server(start, 1))
+        return trial_round(algorithm, server, start, client, total_weight=factor).server_state
 
     # What depends on neither has no axis for the factors, of which there are two.
     key, factors = jax.eval_shape(lambda: jax.random.key(0)), jnp.ones(2)

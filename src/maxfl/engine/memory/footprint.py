@@ -9,16 +9,17 @@ import numpy as np
 from jax import Array
 
 from maxfl.core.aggregators import AggregationRule
-from maxfl.core.algorithm import Client, Cohort, LocalTask, Server, WeightedSum, trained
+from maxfl.core.algorithm import Server, trained
 from maxfl.core.federation import Federation
 from maxfl.core.participation import ParticipationRule
 from maxfl.engine.client_state import init_memory
 from maxfl.engine.evaluation import score_samples
-from maxfl.engine.experiment import Experiment, as_arrays
+from maxfl.engine.experiment import Experiment
 from maxfl.engine.layout import EvalBatch, Layout
 from maxfl.engine.memory.dataflow import Program, array_bytes
 from maxfl.engine.minibatches import Minibatches, Task, batch_gradient
 from maxfl.engine.state import count_measures
+from maxfl.engine.trial_round import trial_client, trial_round
 
 ROOM = 0.7
 """Share of the free memory that predictions may fill: compilers keep more than they must."""
@@ -159,23 +160,13 @@ class Predictor:
             return True
 
         def one_round(loss: Array, params: Any) -> Any:
-            metric = None if experiment.requirement.metric is None else loss
-            hparams = jax.tree.map(lambda _: jnp.float32(1), as_arrays(method.hparams))
+            client = trial_client(loss, by_metric=experiment.requirement.metric is not None)
             server = Server(params, method.init_server(params, experiment.federation.seen))
-            client = Client(jnp.int32(0), jnp.int32(1), loss, loss, jnp.float32(1), metric, metric)
-            task = LocalTask(lambda w, *_, **__: w, jnp.int32(1), jnp.float32(1))
-            weight = method.weight(hparams, server, client)
-            update, kept = method.client_update(
-                hparams, server, method.init_client(params), client, task
-            )
-            row = client.client_id, True, loss, client.requirement, weight
-            each = (jnp.broadcast_to(value, experiment.training.cohort) for value in row)
-            total, cohort = WeightedSum(update, weight), Cohort(*each)
-            return weight, update, kept, method.server_update(hparams, server, total, cohort)
+            return trial_round(method, server, params, client, cohort=experiment.training.cohort)
 
         try:
             program = Program(jax.make_jaxpr(one_round)(jnp.float32(1), self._params).jaxpr)
-        except Exception:  # a method of the user's own that wants more of a round than this one has
+        except Exception:  # it wants more than a trial has: then count what it may measure
             return True
         return not program.depends(program.inputs[:1]).isdisjoint(program.outputs)
 
