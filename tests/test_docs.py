@@ -40,6 +40,21 @@ def test_the_readme_example_runs_and_is_short(capsys):
     assert max(shares[0]) < 0.2 < 0.35 < min(shares[1])
 
 
+@pytest.mark.slow
+def test_the_first_program_of_the_site_prints_what_it_says(capsys):
+    page = (ROOT / "docs/start/install.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    exec(compile(code, "install.md", "exec"), {})
+    assert re.search(r"# ([\d.]+) of the unseen clients", code)[1] == "0.6"
+    assert 0.4 < float(capsys.readouterr().out) < 0.8  # other machines round sums in another order
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*/*.md")), ids=lambda path: path.stem)
+def test_settings_of_the_site_s_pages_exist(page):
+    for toml in re.findall(r"```toml\n(.*?)```", page.read_text(encoding="utf-8"), re.S):
+        validate({k: v for k, v in tomllib.loads(toml).items() if k != "sweep"}, page.name)
+
+
 def skeleton():
     """The code of a new method."""
     page = (ROOT / "docs/new-algorithm.md").read_text(encoding="utf-8")

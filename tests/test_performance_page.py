@@ -59,6 +59,8 @@ def test_the_performance_page_agrees_with_sweeps_on_a_gpu():
         rows = [found["mlp", name.lower(), size] for size in (1, 64, 1000)]
         assert cells == [f"{row['ms_a_round']:.3f}" for row in rows]
     words = performance_words()
+    assert f"the CNN alone takes {found['cnn', 'fedavg', 1]['ms_a_round']:.2f};" in words
+    assert ("cnn", "fedavg", 64) not in found, "then the page says that it is not measured yet"
     fedavg, maxfl = (found["mlp", method, 1000] for method in ("fedavg", "maxfl"))
     assert (
         f"{fedavg['predicted_gib']:.1f} GiB for a thousand configurations of FedAvg where "
@@ -71,6 +73,26 @@ def test_the_readmes_table_of_speed_is_of_the_results():
     filled = runpy.run_path(str(ROOT / "scripts/fill_speed_table.py"))["filled"]
     page = (ROOT / "README.md").read_text(encoding="utf-8")
     assert filled(page) == page, "run python scripts/fill_speed_table.py"
+
+
+def test_what_was_aimed_at_and_missed_is_of_the_peers_record():
+    found = json.loads((ROOT / "benchmarks/results/peers.json").read_text())
+
+    def times(workload, peer):
+        peers = found["workloads"][workload]["peers"]
+        return peers[peer]["ms"] / peers["maxfl"]["ms"]
+
+    cnn, unequal, flower, compiled = rows_of("docs/performance.md", "| aim | reached |")
+    assert cnn[1] == f"{times('cnn', 'numpy'):.2f}"
+    assert unequal[1] == f"{times('unequal', 'numpy'):.2f}"
+    assert flower[1] == f"{times('mlp', 'flower'):.1f}"
+    assert f"{times('mlp', 'numpy'):.2f} times as slow as maxfl" in flower[2]
+    assert compiled[1] == ", ".join(f"{s:.1f}" for s in found["compile_seconds"].values())
+    (graph,) = (
+        r["ms_a_round"] for r in read_rounds("torch-gpu")
+        if (r["model"], r["cohort"], r["variant"]) == ("transformer", 10, "vmap, CUDA graph")
+    )  # fmt: skip
+    assert f"ten by vmap in a CUDA graph take {graph:.1f} ms" in performance_words()
 
 
 def test_memory_on_a_gpu_is_predicted_to_within_a_half():
