@@ -11,7 +11,12 @@ PEERS = {
     "pfl": "pfl-research", "flower": "Flower",
 }  # fmt: skip
 CORES = {"mlp": "two ARM cores: MLP, 5 of 100", "cnn": "two ARM cores: CNN, 10 of 500"}
-GPU = {"mlp": "one H200: MLP, {} of 500", "cnn": "one H200: CNN, {} of 500"}
+GPU = {
+    ("mlp", 10): "one H200: MLP, 10 of 500", ("mlp", 100): "one H200: MLP, 100 of 500",
+    ("cnn", 10): "one H200: CNN, 10 of 500", ("cnn", 100): "one H200: CNN, 100 of 500",
+    ("resnet", 10): "one H200: ResNet-20, 10 of 500",
+    ("transformer", 10): "one H200: transformer, 10 of 500",
+}  # fmt: skip
 
 
 def table() -> str:
@@ -21,10 +26,9 @@ def table() -> str:
         "|---|" + "---|" * len(PEERS),
     ]
     lines += [f"| {CORES[w]} | " + " | ".join(on_cores(w)) + " |" for w in CORES]
-    for model, words in GPU.items():
-        for cohort in (10, 100):
-            ours, torch = on_gpu(model, cohort)
-            lines.append(f"| {words.format(cohort)} | {ours} | | {torch} | | | |")
+    for (model, cohort), words in GPU.items():
+        ours, torch = on_gpu(model, cohort)
+        lines.append(f"| {words} | {ours} | | {torch} | | | |")
     return "\n".join(lines)
 
 
