@@ -196,3 +196,122 @@ def test_a_title_of_ones_own_is_escaped(tmp_path):
     made = write_report(run, tmp_path / "report", figures=False, title="Wards <1 & 2>")
     page = (made.folder / "report.html").read_text(encoding="utf-8")
     assert "<h1>Wards &lt;1 &amp; 2&gt;</h1>" in page
+
+
+def test_the_main_figure_is_in_view_on_a_phone(running, path):
+    opened = Page(running, path, 390)
+    opened.page.set_viewport_size({"width": 390, "height": 844})
+    box = opened.page.locator("#chart-appeal svg").bounding_box()
+    assert box["y"] > 0
+    assert box["y"] + box["height"] <= 844
+    assert not opened.page.is_visible("#glance")  # one tap away
+    opened.page.click("summary:has-text('Settings')")
+    assert opened.page.is_visible("#glance")
+    opened.page.close()
+
+
+REACHED = """() => {
+  const one = document.activeElement;
+  return one.id || `${one.closest("[id]")?.id} ${one.tagName} ${(one.textContent || "").trim()}`;
+}"""
+
+
+def test_everything_is_reached_and_moved_by_keys(running, path):
+    opened = Page(running, path, 1440)
+    keys, page = opened.page.keyboard, opened.page
+    reached = []
+    for _ in range(400):
+        keys.press("Tab")
+        place = page.evaluate(REACHED)
+        if place.endswith("BODY") or (reached and place == reached[0]):
+            break
+        reached.append(place)
+    for name in ("case", "method", "seed", "round", "play", "layer", "order", "heat", "pair-a",
+                 "pair-b", "pair-seed", "find", "which", "more"):  # fmt: skip
+        assert name in reached or not page.is_visible(f"#{name}"), name
+    assert any(place.startswith("chart-appeal svg") for place in reached)
+    assert any("SUMMARY" in place for place in reached)
+    page.focus("#chart-appeal svg")
+    keys.press("Home")
+    assert "Round 0:" in page.inner_text("#chart-appeal")
+    keys.press("ArrowRight")
+    assert "Round 1:" in page.inner_text("#chart-appeal")
+    page.focus("#heat")
+    keys.press("ArrowDown")
+    chosen = page.inner_text("#heat-readout")
+    assert chosen.startswith("Client ")
+    keys.press("ArrowDown")
+    assert page.inner_text("#heat-readout") != chosen
+    keys.press("ArrowLeft")
+    assert "round 19" in page.inner_text("#heat-readout")
+    page.focus("#table-everyone tbody tr:nth-child(3) button")
+    keys.press("Enter")
+    row = page.locator("#table-everyone tbody tr:nth-child(3)")
+    assert "chosen" in row.get_attribute("class")
+    assert row.locator("button").get_attribute("aria-pressed") == "true"
+    page.focus("#table-summary th:nth-child(4) button")
+    keys.press("Space")
+    assert page.locator("#table-summary th:nth-child(4)").get_attribute("aria-sort") == "ascending"
+    assert opened.complaints == []
+    page.close()
+
+
+def test_it_prints_on_paper(running, path):
+    opened = Page(running, path, 390)  # where settings are folded on the screen
+    opened.page.emulate_media(media="print", color_scheme="dark")
+    opened.page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert not opened.page.is_visible("nav")
+    assert not opened.page.is_visible("#play")
+    assert opened.page.is_visible("#glance")
+    assert luminance(opened.page.evaluate("getComputedStyle(document.body).color")) < 0.1
+    assert opened.page.pdf(format="A4").startswith(b"%PDF")
+    opened.page.close()
+
+
+def test_personal_models_are_curves_and_compared(running, tmp_path):
+    runs = [
+        write_run(
+            tmp_path / name,
+            make_history(12, 6, drift=0.1, seed=0, personal=personal),
+            settings_of(name),
+        )
+        for name, personal in (("fedavg", None), ("ditto", 0.8))
+    ]
+    made = write_report(runs, tmp_path / "report", figures=False).folder / "report.html"
+    opened = Page(running, made, 1440)
+    assert "Ditto (personal models)" in opened.page.inner_text("#legend")
+    assert "Ditto, global model" in opened.page.inner_text("#legend")
+    assert "Ditto, global model" in opened.page.inner_text("#chart-appeal")
+    assert "Ditto (personal models)" in opened.page.inner_text("#table-comparison")
+    counts = [int(text) for text in opened.page.locator("#pair-result b").all_inner_texts()]
+    assert sum(counts) == 12
+    opened.page.close()
+
+
+def test_two_methods_on_many_data_sets_are_a_phase_diagram(running, tmp_path):
+    runs = [
+        write_run(
+            tmp_path / f"{name}-{alpha}-{clients}",
+            make_history(12, 6, drift=drift, seed=clients),
+            settings_of(name) | {"data": {"alpha": alpha, "clients": clients}},
+            0,
+            f"{alpha} {clients}",
+        )
+        for alpha in (0.1, 1.0)
+        for clients in (12, 100)
+        for name, drift in (("fedavg", 0.05), ("maxfl", 0.3))
+    ]
+    made = write_report(runs, tmp_path / "report", figures=False).folder / "report.html"
+    opened = Page(running, made, 1440)
+    assert not opened.page.is_visible(".verdict details p")
+    opened.page.click("summary:has-text('The same for 3 other data sets')")
+    assert opened.page.locator(".verdict details p:visible").count() == 3
+    leads = opened.page.locator(".phases td b").all_inner_texts()
+    assert len(leads) == 4
+    assert all(lead.startswith("+") for lead in leads)  # MaxFL is A
+    opened.page.select_option("#phase-a", "FedAvg")
+    opened.page.select_option("#phase-b", "MaxFL")
+    turned = opened.page.locator(".phases td b").all_inner_texts()
+    assert [lead.replace("+", "-") for lead in leads] == turned
+    assert opened.complaints == []
+    opened.page.close()

@@ -85,7 +85,8 @@ def test_the_package_is_called_as_the_function():
 
     assert callable(maxfl.report)
     ours, theirs = (inspect.signature(f).parameters for f in (maxfl.report, inline.report))
-    assert [str(p).split(":")[0] for p in ours.values()] == ["results", "height"] == [*theirs]
+    assert [str(p).split(":")[0] for p in ours.values()] == ["results", "height", "title"]
+    assert [*ours] == [*theirs]
     assert ours["height"].default == theirs["height"].default
     assert maxfl.report.write.write_report is maxfl.write_report
 

@@ -14,9 +14,9 @@ from rich.table import Table
 
 from maxfl.cli.signals import interruptible
 from maxfl.cli.terminal import console
+from maxfl.utils.errors import InputError
 
 if TYPE_CHECKING:
-    from maxfl.report.measures import Measure
     from maxfl.runs.watch import Status
 
 app = typer.Typer()
@@ -24,8 +24,6 @@ app = typer.Typer()
 BLOCKS = "▁▂▃▄▅▆▇█"
 BAR_WIDTH = 60
 MOST_ROWS, MOST_WARNINGS = 12, 5
-QUIET = 90.0
-"""Seconds without a sign of life after which one should look after a run."""
 
 Folders = Annotated[
     list[Path], typer.Argument(metavar="DIR...", help="Folders of runs, sweeps or studies.")
@@ -44,11 +42,30 @@ def report_command(
     title: Annotated[
         str | None, typer.Option(help="Title of the page; by default the names of the folders.")
     ] = None,
+    live: Annotated[
+        bool,
+        typer.Option(
+            "--live",
+            help="Write nothing: serve a page on this machine alone that follows work in progress.",
+        ),
+    ] = False,
+    port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, help="Of the live page; by default any that is free."),
+    ] = None,
 ) -> None:
     """Make tables, figures, model cards and one page to look at.
 
     Example: maxfl report runs/demo
+
+    Example: maxfl report runs/demo --live
     """
+    if live:
+        _refuse_with_live(out, force, figures)
+        _serve(folders, title, port)
+        return
+    if port is not None:
+        raise InputError("--port is that of a live page: add --live, or leave it out")
     from maxfl.report.write import PAGE, write_report
 
     with console.status("Reading, drawing and writing"), interruptible():
@@ -60,6 +77,26 @@ def report_command(
     console.print(f"Page: {made.folder / PAGE}", soft_wrap=True, highlight=False)
     what = "Tables, figures and model cards" if figures else "Tables and model cards"
     console.print(f"{what}: {made.folder}", soft_wrap=True, highlight=False)
+
+
+def _refuse_with_live(out: Path | None, force: bool, figures: bool) -> None:
+    """Refuse options of what is written, since a live page writes nothing."""
+    given = {"--out": out is not None, "--force": force, "--no-figures": not figures}
+    for name in (name for name, is_given in given.items() if is_given):
+        raise InputError(f"{name} and --live: a live page writes nothing, leave one of them out")
+
+
+def _serve(folders: list[Path], title: str | None, port: int | None) -> None:
+    from maxfl.runs.live import LivePage
+
+    page = LivePage(folders, title)
+    with page.served(port or 0) as address, interruptible():
+        console.print(f"{address}  (Ctrl-C ends the page, not the run)", highlight=False)
+        try:
+            while True:
+                time.sleep(3600)
+        except KeyboardInterrupt:
+            console.print("The page is no longer served.")
 
 
 @app.command("watch")
@@ -102,7 +139,7 @@ def _panel(folder: Path, status: "Status") -> Panel:
     if status.total:
         filled = round(BAR_WIDTH * status.done / status.total)
         parts.append("█" * filled + "░" * (BAR_WIDTH - filled))
-    measures = _measures(status)
+    measures = status.measures
     width = max(10, *(len(measure.words) + 1 for measure in measures))
     for measure in measures:
         values = [v for v in status.trail.get(measure.key, []) if v is not None]
@@ -121,33 +158,8 @@ def _panel(folder: Path, status: "Status") -> Panel:
 
 
 def _headline(status: "Status") -> str:
-    words = [f"[bold]{escape(status.stage)}[/]"]
-    if status.total and not status.finished:
-        words.append(f"{status.done:.0f} of {status.total:.0f} rounds")
-    if status.left is not None and not status.finished:
-        words.append(f"about {_duration(status.left)} left")
-    if status.alive is False and not status.finished:
-        why = escape(status.stopped or "no process is at work")
-        words.append(f"[red]stopped ({why}): {status.how_to_finish}[/]")
-    elif status.silent > QUIET:
-        words.append(f"[yellow]no sign of life for {_duration(status.silent)}[/]")
-    return ", ".join(words)
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
-
-
-def _measures(status: "Status") -> "tuple[Measure, ...]":
-    """Return what is shown: GM-Appeal, the first metric, who is willing."""
-    from maxfl.report.measures import APPEAL, WILLING, measure_of, words_of
-
-    words = words_of(status.metric)
-    return APPEAL, measure_of(status.metric)._replace(words=words), WILLING
+    trouble = f", [red]{escape(status.trouble)}[/]" if status.trouble else ""
+    return f"[bold]{escape(status.headline)}[/]{trouble}"
 
 
 def _spark(values: list[float], low: float = 0.0, high: float = 1.0, width: int = 40) -> str:
@@ -162,7 +174,7 @@ def _spark(values: list[float], low: float = 0.0, high: float = 1.0, width: int 
 def _rows(status: "Status") -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("latest, seen clients")
-    measures = _measures(status)
+    measures = status.measures
     for measure in measures:
         table.add_column(measure.words, justify="right")
     for label, latest in status.rows[-MOST_ROWS:]:

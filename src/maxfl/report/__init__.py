@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 class _Callable(ModuleType):
     """This package, which has the name that users give to what it does."""
 
-    def __call__(self, results: "Result | Sequence[Result]", *, height: int = 800) -> "ReportPage":
+    def __call__(
+        self,
+        results: "Result | Sequence[Result]",
+        *,
+        height: int = 800,
+        title: str | None = None,
+    ) -> "ReportPage":
         """Make the page of a report, which a notebook shows where the call stands last in a cell.
 
         Nothing is left on the disk; ``.save(path)`` writes the page, and ``maxfl.write_report`` a
@@ -28,10 +34,11 @@ class _Callable(ModuleType):
             results: Histories that ``simulate`` or ``stream`` returned, or folders of runs, sweeps
                 and studies; one, or a list of those that are to be compared.
             height: Of the frame in a notebook, in pixels.
+            title: Of the page; by default the names of the folders.
         """
         from maxfl.runs.inline import report
 
-        return report(results, height=height)
+        return report(results, height=height, title=title)
 
 
 sys.modules[__name__].__class__ = _Callable

@@ -63,10 +63,10 @@ def label_of(
 def _setting_words(key: str, value: Any) -> str:
     if key == "portfolio.models":
         return f"{value} model{'s' if value != 1 else ''}"
-    return f"{_words(key)} {value}"
+    return f"{setting_name(key)} {value}"
 
 
-def _words(key: str) -> str:
+def setting_name(key: str) -> str:
     """Write a setting for people; those of a method and of training need no section."""
     section, _, name = key.rpartition(".")
     words = name if section in ("", "algorithm", "training") else f"{section} {name}"

@@ -39,12 +39,15 @@ from maxfl.report.series import (
 from maxfl.report.source import Source
 from maxfl.report.statistics.compare import Results
 from maxfl.report.statistics.pairing import Pair
+from maxfl.report.statistics.phases import Phases, phases
 from maxfl.report.style import COLOURS
 from maxfl.report.table import Statistic, Table, to_html
 from maxfl.report.traces import Trace, TraceKey, read_partition, read_trace
 from maxfl.utils.paths import SUMMARY
 
-SCRIPTS = ("base.js", "curves.js", "clients.js", "tables.js", "portfolio.js", "start.js")
+SCRIPTS = (
+    "base.js", "curves.js", "phases.js", "clients.js", "tables.js", "portfolio.js", "start.js",
+)  # fmt: skip
 """One script, in this order."""
 MOST_WARNINGS, MOST_NAMED = 10, 4
 """Warnings in the notes, and folders in the title."""
@@ -72,6 +75,7 @@ def page(
         "stateNames": STATE_NAMES,
         "cases": [_case(results, compared, packed, case) for case in source.cases],
         "portfolio": portfolio.data,
+        "phases": _phases(phases(results, compared)),
     }
     notes = [
         *_first(source.warnings),
@@ -82,9 +86,7 @@ def page(
     parts = {
         "title": html.escape(title or _title(source)),
         "kind": "real" if source.is_real else "simulated",
-        "style": _resource("page.css"),
-        "script": "".join(map(_resource, SCRIPTS)),
-        "verdict": "".join(f"<p>{html.escape(v)}</p>" for v in verdicts),
+        "verdict": _verdict(verdicts),
         "glance": _glance(source),
         "notes": "".join(f"<li>{html.escape(note)}</li>" for note in notes),
         "metric": html.escape(f"{capitalised(measure_of(metric).words)}{direction(metric)}"),
@@ -97,8 +99,28 @@ def page(
         # "</script>" inside a name must not end the element.
         "data": json.dumps(data, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c"),
     }
+    return fill("page.html", SCRIPTS, parts)
+
+
+def fill(name: str, scripts: Sequence[str], parts: Mapping[str, str]) -> str:
+    """Return a page whose places are filled, with the style of all and some scripts."""
+    whole = {
+        **parts, "style": _resource("page.css"), "script": "".join(map(_resource, scripts)),
+    }  # fmt: skip
     # In one pass, so that a name which looks like a place to fill stays a name.
-    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], _resource("page.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: whole[place[1]], _resource(name))
+
+
+def _phases(found: Phases | None) -> dict[str, Any] | None:
+    """Lay out the phase diagram; JSON has no NaN, so that is null."""
+    if found is None:
+        return None
+    leads = [
+        lead._asdict() | {"lead": [float(f"{v:.4g}") if np.isfinite(v) else None
+                                   for v in lead.interval]}
+        for lead in found.leads
+    ]  # fmt: skip
+    return {"grid": found.grid._asdict(), "leads": leads}
 
 
 def _metric(metric: MetricInfo) -> dict[str, Any]:
@@ -116,6 +138,15 @@ def _first(warnings: Sequence[str]) -> list[str]:
 
 def _resource(name: str) -> str:
     return files("maxfl.report").joinpath("page", name).read_text(encoding="utf-8")
+
+
+def _verdict(verdicts: Sequence[str]) -> str:
+    """Return what is said first; of several data sets the others are one click away."""
+    first, *others = (f"<p>{html.escape(verdict)}</p>" for verdict in verdicts)
+    if not others:
+        return first
+    count = f"{len(others)} other data set{'s' if len(others) > 1 else ''}"
+    return f"{first}<details><summary>The same for {count}</summary>{''.join(others)}</details>"
 
 
 def _glance(source: Source) -> str:

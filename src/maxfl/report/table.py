@@ -240,9 +240,11 @@ def to_html(table: Table) -> str:
         for row in table.rows
     )
     notes = "".join(f"<p class=note>{html.escape(note)}</p>" for note in table.notes)
+    title = html.escape(table.title)
     return (
-        f'<div class=scroll><table class=sortable id="table-{table.name}">'
-        f"<caption>{html.escape(table.title)}</caption><thead><tr>{head}</tr></thead>"
+        f'<div class=scroll tabindex=0 role=region aria-label="{title}">'
+        f'<table class=sortable id="table-{table.name}">'
+        f"<caption>{title}</caption><thead><tr>{head}</tr></thead>"
         f"<tbody>{rows}</tbody></table></div>{notes}"
     )
 

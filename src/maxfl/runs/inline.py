@@ -68,14 +68,16 @@ class ReportPage:
         )
 
 
-def report(results: Result | Sequence[Result], *, height: int = 800) -> ReportPage:
+def report(
+    results: Result | Sequence[Result], *, height: int = 800, title: str | None = None
+) -> ReportPage:
     """Make the page of a report; see ``maxfl.report``, which this is."""
     from maxfl.report.write import PAGE, write_report
 
     check_count("height", height, least=1)
     with tempfile.TemporaryDirectory() as place:
         folders = _folders(results, Path(place))
-        written = write_report(folders, Path(place) / "page", figures=False)
+        written = write_report(folders, Path(place) / "page", figures=False, title=title)
         page = (written.folder / PAGE).read_text(encoding="utf-8")
     return ReportPage(page, tuple(written.verdicts), tuple(written.missing), height)
 

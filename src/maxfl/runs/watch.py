@@ -12,13 +12,16 @@ from typing import Any, NamedTuple
 
 from maxfl.core.metrics import ACCURACY, MetricInfo
 from maxfl.report.legacy import how_to_finish, rename_figures, rename_settings
-from maxfl.report.measures import first_metric
+from maxfl.report.measures import APPEAL, WILLING, Measure, first_metric, measure_of, words_of
 from maxfl.report.names import label_of
 from maxfl.runs.progress import PROGRESS, ProgressState, read_progress
 from maxfl.utils.errors import InputError
 from maxfl.utils.files import read_json, read_mapping
 from maxfl.utils.integrity import explain_damage
 from maxfl.utils.paths import EXPERIMENT, SUMMARY
+
+QUIET = 90.0
+"""Seconds without a sign of life after which one should look after a run."""
 
 
 class Status(NamedTuple):
@@ -53,6 +56,36 @@ class Status(NamedTuple):
     warnings: list[str]
     metric: MetricInfo = ACCURACY
     how_to_finish: str = ""
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """What is shown: GM-Appeal, the first metric, who is willing."""
+        return APPEAL, measure_of(self.metric)._replace(words=words_of(self.metric)), WILLING
+
+    @property
+    def headline(self) -> str:
+        """How far it is, in words."""
+        words = [self.stage]
+        if self.total and not self.finished:
+            words.append(f"{self.done:.0f} of {self.total:.0f} rounds")
+        if self.left is not None and not self.finished:
+            words.append(f"about {_duration(self.left)} left")
+        return ", ".join(words)
+
+    @property
+    def trouble(self) -> str:
+        """Why somebody should look after it; "" if nobody needs to."""
+        if self.alive is False and not self.finished:
+            return f"stopped ({self.stopped or 'no process is at work'}): {self.how_to_finish}"
+        return f"no sign of life for {_duration(self.silent)}" if self.silent > QUIET else ""
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 def read_status(folder: Path) -> Status:

@@ -29,7 +29,7 @@ function curve(id, metric, percent, digits) {
     const every = Math.max(1, Math.floor(points.length / 6));
     if (!thin) points.forEach(([r, m], e) => { if ((e + line.method) % every === 0) shape(f.svg, SHAPES[line.method % 8], f.x(r), f.y(clip(m)), 4, { fill: colour(line.method) }); });
   }
-  const every = [...new Set(lines.flatMap((l) => l.rounds))];
+  const every = [...new Set(lines.flatMap((l) => l.rounds))].sort((a, b) => a - b);
   const cursor = draw(f.svg, "line", { y1: f.top, y2: f.height - f.bottom, stroke: "#1c2530", "stroke-width": 1, visibility: "hidden" });
   const box = make(place, "p", "", { class: "readout" });
   const tellAt = (near) => {
@@ -40,15 +40,25 @@ function curve(id, metric, percent, digits) {
       return `${lineName(l)} ${n(l.mean[e])}${l.values.length > 1 ? " ± " + n(l.spread[e]) : ""}${percent ? " %" : ""}`;
     }).filter(Boolean).join("; ");
   };
+  let shown = last;
+  const moveTo = (round) => {
+    shown = round;
+    cursor.setAttribute("x1", f.x(round)); cursor.setAttribute("x2", f.x(round)); cursor.setAttribute("visibility", "visible");
+    tellAt(round);
+  };
   const show = (event) => {
     const rect = f.svg.getBoundingClientRect(), at = (event.clientX - rect.left) / rect.width * f.width;
     const round = Math.max(0, Math.min(last, (at - f.left) / (f.width - f.left - f.right) * last));
-    const near = every.reduce((a, b) => (Math.abs(b - round) < Math.abs(a - round) ? b : a));
-    cursor.setAttribute("x1", f.x(near)); cursor.setAttribute("x2", f.x(near)); cursor.setAttribute("visibility", "visible");
-    tellAt(near);
+    moveTo(every.reduce((a, b) => (Math.abs(b - round) < Math.abs(a - round) ? b : a)));
   };
   tellAt(last);
   f.svg.addEventListener("pointermove", show); f.svg.addEventListener("pointerdown", show);
+  f.svg.setAttribute("tabindex", "0"); box.setAttribute("aria-live", "polite");
+  f.svg.addEventListener("keydown", (event) => {
+    const at = every.indexOf(shown), to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: every.length - 1 }[event.key];
+    if (to === undefined) return;
+    moveTo(every[Math.max(0, Math.min(every.length - 1, to))]); event.preventDefault();
+  });
 }
 const isThin = (line) => line.model !== theCase().methods[line.method].model;
 const lineName = (line) => { const m = theCase().methods[line.method]; return isThin(line) ? `${m.short}, global model` : m.name; };

@@ -46,15 +46,21 @@ async function chooseCase() {
 }
 
 // ---- start ---------------------------------------------------------------------------------
+$("notes-fold").hidden = !$("notes").children.length;
+const folds = document.querySelectorAll("details.fold");
+if (window.innerWidth <= 760) for (const fold of folds) fold.open = false;  // so that the first figure is in view
+window.addEventListener("beforeprint", () => { for (const fold of folds) fold.open = true; });
 for (const table of document.querySelectorAll("#figures table.sortable, #pairs table.sortable")) sortable(table);
 options($("case"), D.cases.map((c, i) => [i, c.name || c.data]));
 document.querySelector(".cases").hidden = D.cases.length < 2;
 $("case").addEventListener("change", chooseCase);
+startPhases();
 for (const radio of document.querySelectorAll("input[name=group]")) radio.addEventListener("change", () => { state.group = radio.value; curves(); });
 $("method").addEventListener("change", chooseRun);
 $("seed").addEventListener("change", chooseRun);
 $("round").addEventListener("input", () => { state.at = Number($("round").value); atRound(); });
 for (const id of ["layer", "order"]) $(id).addEventListener("change", () => { const trace = unpacked.get(state.run); if (trace) { heatmap(trace, state.run); partition(); } });
+for (const id of ["phase-a", "phase-b"]) $(id).addEventListener("change", phaseDiagram);
 for (const id of ["pair-a", "pair-b", "pair-seed"]) $(id).addEventListener("change", comparePair);
 $("find").addEventListener("input", everyone);
 $("which").addEventListener("change", everyone);
@@ -62,8 +68,13 @@ $("more").addEventListener("click", () => { everything = true; everyone(); });
 $("heat").addEventListener("pointermove", (event) => { if (heat) $("heat-readout").textContent = describe(...pointAt(event)); });
 $("heat").addEventListener("click", (event) => { const [e, k] = pointAt(event); state.at = e; state.chosen = null; choose(k); });
 $("heat").addEventListener("keydown", (event) => {
-  const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-  if (step) { state.at = Math.max(0, Math.min(heat.trace.E - 1, state.at + step)); atRound(); event.preventDefault(); }
+  const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key], down = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+  if (!heat || (!step && !down)) return;
+  event.preventDefault();
+  if (step) { state.at = Math.max(0, Math.min(heat.trace.E - 1, state.at + step)); atRound(); if (state.chosen !== null) $("heat-readout").textContent = describe(state.at, state.chosen); return; }
+  const row = state.chosen === null ? (down > 0 ? -1 : heat.order.length) : heat.order.indexOf(state.chosen);
+  const k = heat.order[Math.max(0, Math.min(heat.order.length - 1, row + down))];
+  if (k !== state.chosen) choose(k);
 });
 let playing = null;
 function stop() { clearInterval(playing); playing = null; $("play").textContent = "Play"; $("play").setAttribute("aria-pressed", "false"); }
@@ -77,8 +88,9 @@ let waiting = null, lastWidth = window.innerWidth;
 window.addEventListener("resize", () => {
   if (window.innerWidth === lastWidth) return;
   lastWidth = window.innerWidth; clearTimeout(waiting);
-  waiting = setTimeout(() => { curves(); portfolios(); const trace = unpacked.get(state.run); if (trace) { heatmap(trace, state.run); weightChart(trace, state.run); atRound(); partition(); } }, 150);
+  waiting = setTimeout(() => { curves(); portfolios(); phaseDiagram(); const trace = unpacked.get(state.run); if (trace) { heatmap(trace, state.run); weightChart(trace, state.run); atRound(); partition(); } }, 150);
 });
 chooseCase().then(() => document.body.setAttribute("data-ready", "yes")).catch((error) => {
+  $("notes-fold").hidden = false; $("notes-fold").open = true;
   $("notes").appendChild(make(null, "li", `Charts of single clients can't be drawn in this browser (${error.message}): use a newer one. The tables are complete.`));
 });

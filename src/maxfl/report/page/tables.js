@@ -35,7 +35,8 @@ function everyone() {
     for (const [, get, digits] of COLUMNS) {
       const v = get(run, k, trace);
       const text = v === null ? "n/a" : digits === false || digits === 0 ? v : digits === "+3" ? signed(v, 3) : v.toFixed(digits ?? significant(v));
-      make(tr, "td", text, digits === false ? {} : { class: "number" });
+      const td = make(tr, "td", get === COLUMNS[0][1] ? null : text, digits === false ? {} : { class: "number" });
+      if (get === COLUMNS[0][1]) make(td, "button", text, { type: "button", class: "link" });  // a click on it is one on the row
     }
     tr.addEventListener("click", () => choose(k));
   }
@@ -45,7 +46,10 @@ function everyone() {
   markRows();
 }
 function markRows() {
-  for (const tr of $("table-everyone").tBodies[0].rows) tr.classList.toggle("chosen", Number(tr.dataset.client) === state.chosen && state.chosen !== null);
+  for (const tr of $("table-everyone").tBodies[0].rows) {
+    const isChosen = Number(tr.dataset.client) === state.chosen && state.chosen !== null;
+    tr.classList.toggle("chosen", isChosen); tr.querySelector("button.link")?.setAttribute("aria-pressed", String(isChosen));
+  }
 }
 
 // ---- two methods compared ------------------------------------------------------------------
