@@ -80,6 +80,18 @@ def test_the_readmes_table_of_speed_is_of_the_results():
     assert filled(page) == page, "run python scripts/fill_speed_table.py"
 
 
+def test_the_page_of_frameworks_has_the_peers_record():
+    workloads = json.loads((ROOT / "benchmarks/results/peers.json").read_text())["workloads"]
+
+    def spread(peer):
+        times = [w["peers"][peer]["ms"] / w["peers"]["maxfl"]["ms"] for w in workloads.values()]
+        return f"{min(times):.1f} to {max(times):.1f}"
+
+    ((_, ours, *others),) = rows_of("docs/frameworks.md", "| | maxfl | Flower's simulation |")[-1:]
+    assert ours == "1"
+    assert others[:3] == [spread(peer) for peer in ("flower", "fedjax", "pfl")]
+
+
 def test_what_was_aimed_at_and_missed_is_of_the_peers_record():
     found = json.loads((ROOT / "benchmarks/results/peers.json").read_text())
 
