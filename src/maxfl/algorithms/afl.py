@@ -1,4 +1,4 @@
-"""AFL: the mixture of clients for which the model is worst.
+"""AFL: minimise the loss of the worst mixture of clients.
 
 Mohri, Sivek, Suresh, "Agnostic Federated Learning", ICML 2019: min_w max_λ Σ λ_k F_k(w), λ on the
 simplex.
@@ -7,8 +7,8 @@ simplex.
     λ_k ← λ_k + γ F_k(w) for the cohort, then projected onto the simplex
 
 It differs from FedAvg in the weight, which is a state of the server; γ = 0 is FedAvg. The paper's
-Stochastic-AFL takes one gradient step of all clients; with local steps and a cohort this is the
-usual federated form of it, and our reading; no code of the authors was at hand.
+Stochastic-AFL takes one gradient step over all clients. The form here, with local steps and a
+cohort, is the usual federated one, and our reading; no code of the authors was at hand.
 """
 
 from typing import Any, NamedTuple
@@ -58,10 +58,10 @@ def project(v: Array) -> Array:
 
 
 def afl(gamma: ArrayLike = 0.01) -> Algorithm:
-    """Return AFL, for the worst mixture of clients.
+    """Return AFL, which minimises the loss of the worst mixture of clients.
 
     Args:
-        gamma: γ, how fast the mixture climbs; 0 is FedAvg.
+        gamma: γ, the learning rate of the mixture; 0 is FedAvg.
     """
     check_number("algorithm.gamma", gamma, least=0)
     return BASE._replace(

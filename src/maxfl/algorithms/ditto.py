@@ -1,4 +1,4 @@
-"""Ditto: beside FedAvg's global model, a personal one that stays near it.
+"""Ditto: FedAvg's global model, and a personal model near it for each client.
 
 Li, Hu, Beirami, Smith, "Ditto: Fair and Robust Federated Learning Through Personalization", ICML
 2021, algorithm 1.
@@ -50,7 +50,7 @@ def personalize(
 
 
 def ditto(strength: ArrayLike = 0.1) -> Algorithm:
-    """Return Ditto, whose clients keep a personal model near the global one.
+    """Return Ditto, in which each client keeps a personal model near the global one.
 
     Args:
         strength: λ, how strongly personal models are held near the global one.

@@ -87,7 +87,7 @@ def fedavg(by_size: ArrayLike = 0.0) -> Algorithm:
     """Return FedAvg, the plain mean of the clients' updates.
 
     Args:
-        by_size: 0 for the plain mean, 1 to weigh clients by their number of samples.
+        by_size: 0 for the plain mean; 1 to weigh clients by their number of samples.
     """
     check_number("algorithm.by_size", by_size, least=0)
     return BASE._replace(hparams=HParams(by_size), weight=weight)

@@ -1,4 +1,4 @@
-"""FedProx: local steps are held near the global model.
+"""FedProx: a proximal term holds local steps near the global model.
 
 Li et al., "Federated Optimization in Heterogeneous Networks", MLSys 2020, algorithm 2.
 
@@ -34,10 +34,10 @@ def client_update(
 
 
 def fedprox(mu: ArrayLike = 0.1) -> Algorithm:
-    """Return FedProx, whose clients are held near the global model.
+    """Return FedProx, whose proximal term holds local steps near the global model.
 
     Args:
-        mu: μ, the strength of the pull; 0 is FedAvg.
+        mu: μ, the strength of the proximal term; 0 is FedAvg.
     """
     check_number("algorithm.mu", mu, least=0)
     return BASE._replace(name="fedprox", hparams=HParams(mu), client_update=client_update)

@@ -16,5 +16,5 @@ from maxfl.core.algorithm import Algorithm
 
 
 def hypcluster() -> Algorithm:
-    """Return HypCluster, in which clients weigh by their samples; with ``portfolio.models``."""
+    """Return HypCluster: IFCA with clients weighed by their number of samples."""
     return fedavg(by_size=1.0)._replace(name="hypcluster", never_starts_anew=True)

@@ -18,5 +18,5 @@ from maxfl.core.algorithm import Algorithm
 
 
 def ifca() -> Algorithm:
-    """Return IFCA, the plain mean of the clients that pick a model; with ``portfolio.models``."""
+    """Return IFCA: each global model (``portfolio.models``) averages the clients that pick it."""
     return BASE._replace(name="ifca", never_starts_anew=True)

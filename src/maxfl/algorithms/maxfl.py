@@ -1,4 +1,4 @@
-"""MaxFL: the model that appeals to as many clients as possible.
+"""MaxFL: a model that appeals to as many clients as possible.
 
 Cho et al., "Maximizing Global Model Appeal in Federated Learning", TMLR 2024, algorithm 1.
 
@@ -46,10 +46,10 @@ def server_update(
 
 
 def maxfl(temperature: ArrayLike = 1.0, epsilon: ArrayLike = 1e-3) -> Algorithm:
-    """Return MaxFL, the model that appeals to as many clients as possible.
+    """Return MaxFL, for a model that appeals to as many clients as possible.
 
     Args:
-        temperature: T, the width of the sigmoid in units of the loss; 1 is the paper's.
+        temperature: T, the width of the sigmoid in units of the loss; 1 in the paper.
         epsilon: ε, added to the sum of the weights.
     """
     check_number("algorithm.temperature", temperature, above=0)

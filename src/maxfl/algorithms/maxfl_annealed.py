@@ -74,14 +74,14 @@ def maxfl_annealed(
     epsilon: ArrayLike = 0.1,
     cooling: ArrayLike = 0.5,
 ) -> Algorithm:
-    """Return MaxFL with a temperature that falls, so that more clients are satisfied.
+    """Return MaxFL with a temperature that falls over the rounds, to satisfy more clients.
 
     Args:
-        start: T_0, the temperature at first.
-        temperature: T_1, the temperature in the end.
-        rounds: A, the rounds over which it falls; best all of training.
+        start: T_0, the initial temperature.
+        temperature: T_1, the final temperature.
+        rounds: A, the number of rounds over which it falls; best all of training.
         epsilon: ε, added to the sum of the weights.
-        cooling: c; steps shrink like the temperature to this power.
+        cooling: c; steps shrink with the temperature to the power of c.
     """
     check_number("algorithm.start", start, above=0)
     check_number("algorithm.temperature", temperature, above=0)

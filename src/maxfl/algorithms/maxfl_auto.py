@@ -4,8 +4,8 @@
     s_1 = mean of |F_k(w) − ρ_k| over the first cohort, which all weigh the same in (T_0 = ∞)
     s_{t+1} = s_t · exp(γ (p − share of the cohort with |F_k(w) − ρ_k| < s_t))
 
-Who is on its requirement to the last digit counts as p, and so moves s neither way: where many are,
-as with an accuracy of 100 %, s would else fall to 0, and with it the weight of all others.
+A client that is exactly on its requirement counts as p, and so moves s neither way. Otherwise,
+where many are, as with an accuracy of 100 %, s would fall to 0, and with it all others' weights.
 
 It differs from MaxFL in the temperature of round t. s_t tracks the p-quantile of |F_k − ρ_k|: it
 rises while fewer than a share p of the cohort are that near to their requirement, and falls while
@@ -13,12 +13,14 @@ more are. Once settled, a share p of the clients is on the steep part of the sig
 losses are of order 1 or 1000: a fixed T is too wide where requirements are strict, and all weights
 are alike, or too narrow where they are far, and all weights vanish.
 
-Every round descends F̃ at the temperature of the round, 1/M Σ σ((F_k − ρ_k)/T_t), whose limit at
-T → 0 is 1 − GM-Appeal: a continuation, from a smooth objective to the one that is meant. Where s_t
-settles, (w, s) solve Σ q_k ∇F_k = 0 and P(|F_k − ρ_k| < s) = p together: an M-estimate with its
-scale estimated beside it (Huber, "Robust Statistics", 1981, chapter 6). The update of s is that of
-Andrew et al., "Differentially Private Learning with Adaptive Clipping", NeurIPS 2021. It needs a
-count, and once a sum, so the server learns no client's gap where sums are aggregated securely.
+The quantile is tracked as in Andrew et al., "Differentially Private Learning with Adaptive
+Clipping", NeurIPS 2021. That needs a count, and once a sum, so with secure aggregation the server
+learns no client's gap.
+
+Every round descends F̃ at the temperature of the round, 1/M Σ σ((F_k − ρ_k)/T_t), whose limit for
+T → 0 is 1 − GM-Appeal: a continuation, from a smooth objective to the intended one. Where s_t
+settles, (w, s) solve Σ q_k ∇F_k = 0 and P(|F_k − ρ_k| < s) = p together: an M-estimate whose scale
+is estimated jointly (Huber, "Robust Statistics", 1981, chapter 6).
 
 Ours, not the paper's; docs/methods.md has the runs that chose its numbers, and those that tried
 them on other data.
@@ -126,14 +128,15 @@ def maxfl_auto(
     epsilon: ArrayLike = 0.1,
     scale: ArrayLike = 0.0,
 ) -> Algorithm:
-    """Return MaxFL with a temperature that follows the clients' gaps, so that none is tuned.
+    """Return MaxFL with a temperature that follows the clients' gaps and needs no tuning.
 
     Args:
-        multiple: c; the temperature is so many times the tracked quantile of |F_k − ρ_k|.
-        quantile: p, which quantile is tracked.
-        gain: γ, how fast it is tracked.
+        multiple: c; the temperature is c times the tracked quantile of the clients' absolute gaps.
+        quantile: p, the quantile that is tracked.
+        gain: γ, how fast the quantile is tracked.
         epsilon: ε, added to the sum of the weights.
-        scale: What tracking starts from, in units of the loss; 0 for the mean of the first cohort.
+        scale: initial value of the quantile, in units of the loss; 0 for the mean absolute gap of
+            the first cohort.
     """
     check_number("algorithm.multiple", multiple, above=0)
     check_number("algorithm.quantile", quantile, above=0, below=1)

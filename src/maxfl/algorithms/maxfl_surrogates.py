@@ -31,7 +31,7 @@ relu_weight, log_weight, exponential_weight = map(_weight, (RELU, LOG, EXPONENTI
 
 
 def maxfl_relu(temperature: ArrayLike = 1.0, epsilon: ArrayLike = 1e-3) -> Algorithm:
-    """Return MaxFL with the ReLU in the sigmoid's place.
+    """Return MaxFL with the ReLU instead of the sigmoid.
 
     Args:
         temperature: T, the temperature in units of the loss.
@@ -41,7 +41,7 @@ def maxfl_relu(temperature: ArrayLike = 1.0, epsilon: ArrayLike = 1e-3) -> Algor
 
 
 def maxfl_log(temperature: ArrayLike = 1.0, epsilon: ArrayLike = 1e-3) -> Algorithm:
-    """Return MaxFL with log(1 + e^z) in the sigmoid's place.
+    """Return MaxFL with log(1 + e^z) instead of the sigmoid.
 
     Args:
         temperature: T, the temperature in units of the loss.
@@ -51,7 +51,7 @@ def maxfl_log(temperature: ArrayLike = 1.0, epsilon: ArrayLike = 1e-3) -> Algori
 
 
 def maxfl_exponential(temperature: ArrayLike = 1.0, epsilon: ArrayLike = 1e-3) -> Algorithm:
-    """Return MaxFL with e^z in the sigmoid's place.
+    """Return MaxFL with e^z instead of the sigmoid.
 
     Args:
         temperature: T, the temperature in units of the loss.

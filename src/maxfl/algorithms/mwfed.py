@@ -1,4 +1,4 @@
-"""MW-Fed: clients whose requirement is unmet gain weight, round after round.
+"""MW-Fed: clients whose requirement is unmet gain weight in every round.
 
 Blum, Haghtalab, Phillips, Shao, "One for One, or All for All: Equilibria and Optimality of
 Collaboration in Federated Learning", ICML 2021: multiplicative weights over clients.
@@ -29,7 +29,7 @@ FAINTEST = -60.0
 
 
 class HParams(NamedTuple):
-    """Hyper-parameters of MW-Fed: c, the factor by which an unmet client gains."""
+    """Hyper-parameters of MW-Fed: c, the factor by which weights of unmet clients grow."""
 
     factor: Any = 4.0
 
@@ -63,10 +63,10 @@ def server_update(
 
 
 def mwfed(factor: ArrayLike = 4.0) -> Algorithm:
-    """Return MW-Fed, whose unmet clients gain weight round after round.
+    """Return MW-Fed, in which clients with unmet requirements gain weight in every round.
 
     Args:
-        factor: c, the factor by which an unmet client gains; 1 is FedAvg.
+        factor: c, the factor by which such a client's weight grows; 1 is FedAvg.
     """
     check_number("algorithm.factor", factor, least=1)
     return BASE._replace(

@@ -1,4 +1,4 @@
-"""Per-FedAvg: a model from which one step on own data leads far.
+"""Per-FedAvg: a model that one step on a client's own data adapts well.
 
 Fallah, Mokhtari, Ozdaglar, "Personalized Federated Learning with Theoretical Guarantees: A
 Model-Agnostic Meta-Learning Approach", NeurIPS 2020, algorithm 1. With minibatches D₁, D₂, D₃:
@@ -29,8 +29,8 @@ class HParams(NamedTuple):
     """Hyper-parameters of Per-FedAvg.
 
     Attributes:
-        alpha: α, the step of a client that adapts the model.
-        delta: δ, the step of the finite difference, Hessian-free variant only.
+        alpha: α, the step size with which a client adapts the model.
+        delta: δ, the step size of the finite difference, Hessian-free variant only.
     """
 
     alpha: Any = 0.01
@@ -81,10 +81,10 @@ def personalize(
 
 
 def perfedavg(alpha: ArrayLike = 0.01) -> Algorithm:
-    """Return Per-FedAvg, first order: a model from which one step on own data leads far.
+    """Return Per-FedAvg, first order: a model that one step on own data adapts well.
 
     Args:
-        alpha: α, the step of a client that adapts the model.
+        alpha: α, the step size with which a client adapts the model.
     """
     check_number("algorithm.alpha", alpha, least=0)
     return BASE._replace(
@@ -93,11 +93,11 @@ def perfedavg(alpha: ArrayLike = 0.01) -> Algorithm:
 
 
 def perfedavg_hf(alpha: ArrayLike = 0.01, delta: ArrayLike = 1e-3) -> Algorithm:
-    """Return Per-FedAvg, Hessian-free.
+    """Return Per-FedAvg, Hessian-free variant.
 
     Args:
-        alpha: α, the step of a client that adapts the model.
-        delta: δ, the step of the finite difference.
+        alpha: α, the step size with which a client adapts the model.
+        delta: δ, the step size of the finite difference.
     """
     check_number("algorithm.alpha", alpha, least=0)
     check_number("algorithm.delta", delta, above=0)

@@ -1,4 +1,4 @@
-"""pFedMe: personal models tied to the global one by a Moreau envelope.
+"""pFedMe: personal models, tied to the global one by a Moreau envelope.
 
 Dinh, Tran, Nguyen, "Personalized Federated Learning with Moreau Envelopes", NeurIPS 2020,
 algorithm 1. In each of τ local steps, on one minibatch:
@@ -90,12 +90,12 @@ def personalize(
 def pfedme(
     strength: ArrayLike = 15.0, inner_steps: ArrayLike = 5, inner_lr: ArrayLike = 0.01
 ) -> Algorithm:
-    """Return pFedMe, whose personal models are tied to the global one.
+    """Return pFedMe, in which a Moreau envelope ties personal models to the global one.
 
     Args:
         strength: λ, how strongly personal models are tied to the global one.
-        inner_steps: K, gradient steps towards a personal model.
-        inner_lr: α, their rate.
+        inner_steps: K, the number of gradient steps for a personal model.
+        inner_lr: α, the learning rate of these steps.
     """
     check_number("algorithm.strength", strength, above=0)
     check_number("algorithm.inner_steps", inner_steps, least=1, whole=True)

@@ -1,4 +1,4 @@
-"""q-FFL by q-FedAvg: clients with a large loss pull harder.
+"""q-FFL by q-FedAvg: clients with a large loss count more.
 
 Li, Sanjabi, Beirami, Smith, "Fair Resource Allocation in Federated Learning", ICLR 2020,
 algorithm 2, with L = 1/η_l and F_k(w) before the round, on the data that clients judge by (in the
@@ -68,10 +68,10 @@ def server_update(
 
 
 def qffl(q: ArrayLike = 1.0) -> Algorithm:
-    """Return q-FFL, which is fairer the larger q.
+    """Return q-FFL, in which clients with a large loss count more: the larger q, the fairer.
 
     Args:
-        q: how much a large loss counts; 0 is FedAvg.
+        q: how much more a large loss counts; 0 is FedAvg.
     """
     check_number("algorithm.q", q, least=0)
     return BASE._replace(

@@ -1,4 +1,4 @@
-"""SCAFFOLD: control variates take the drift out of local steps.
+"""SCAFFOLD: control variates correct the drift of local steps.
 
 Karimireddy et al., "SCAFFOLD: Stochastic Controlled Averaging for Federated Learning", ICML 2020,
 algorithm 1.
@@ -108,7 +108,7 @@ def server_update(
 
 
 def scaffold() -> Algorithm:
-    """Return SCAFFOLD, whose clients correct their steps by control variates; option II."""
+    """Return SCAFFOLD, in which control variates correct client drift; option II of the paper."""
     return BASE._replace(
         name="scaffold",
         init_server=init_server,
@@ -120,5 +120,5 @@ def scaffold() -> Algorithm:
 
 
 def scaffold_1() -> Algorithm:
-    """Return SCAFFOLD with option I."""
+    """Return SCAFFOLD with option I of the paper."""
     return scaffold()._replace(name="scaffold-1", client_update=option_1)

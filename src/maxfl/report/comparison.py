@@ -22,13 +22,13 @@ from maxfl.report.table import Cell, Probability, Statistic, Table, narrow
 
 PAIRED = (
     "Paired: both methods had the same clients and data in every seed. In brackets: the 95 % "
-    "interval of A − B, by a bootstrap over seeds and over clients within; A is ahead where that "
-    "of GM-Appeal lies above 0, behind below it, else they are not told apart. Only A, only B: "
-    "clients, per seed, whom one satisfies and the other does not (on test data, honest clients); "
-    "p: McNemar's exact test of these, every client once. Nothing is corrected for many "
-    "comparisons."
+    "interval of A − B, from a bootstrap over seeds and over the clients of each seed. A is ahead "
+    "if the interval of GM-Appeal lies above 0, and behind if it lies below 0; otherwise the two "
+    "are not told apart. Only A, only B: clients per seed that one method satisfies and the other "
+    "does not (honest clients, on test data). p: McNemar's exact test of these clients, each "
+    "counted once. There is no correction for multiple comparisons."
 )
-PERSONAL = "Methods with personal models are compared by these: their clients would use them."
+PERSONAL = "Methods with personal models are compared by these, because clients would use them."
 
 
 class Standing(NamedTuple):

@@ -86,8 +86,8 @@ def appeal_words(decides: MetricInfo | None) -> str:
     """Say what GM-Appeal is, by what decides."""
     if decides is None:
         return (
-            "GM-Appeal: share of clients whose test loss with the model is below what they "
-            "require, by default that of a model trained alone."
+            "GM-Appeal: share of clients for whom the model's test loss is below their "
+            "requirement, by default the loss of the model that they train alone."
         )
     return (
         f"GM-Appeal: share of clients for whom the model's test {words_of(decides)} is at "

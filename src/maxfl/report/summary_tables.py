@@ -21,11 +21,11 @@ def _reading(source: Source) -> str:
     """Say how the columns are to be read."""
     metric, decides = source.metric, source.configurations[0].decides
     if source.is_real:
-        return "GM-Appeal: share of clients that say that the model meets their requirement."
+        return "GM-Appeal: share of clients that report that the model meets their requirement."
     preferred = capitalised(measure_of(metric, "preferred").words) + direction(metric)
     return (
-        f"{appeal_words(decides)} {preferred}: if each client uses that model or the one trained "
-        f"alone, as it would choose. Where there are personal models, clients would use these. "
+        f"{appeal_words(decides)} {preferred}: if each client chooses between that model and the "
+        f"one it trained alone. If a method has personal models, its clients would use these. "
         f"± is the sample standard deviation over seeds."
     )
 

@@ -78,7 +78,7 @@ def _evidence(found: Standing) -> str:
     if found.satisfied is not None:
         p = Probability(found.satisfied.all_seeds.p).texts[0]
         tested = f"; McNemar's p {p if p.startswith('<') else f'= {p}'}"
-    return f". Between the first two: {mean} points (95 % interval {low} to {high}{tested})"
+    return f". Difference of the first two: {mean} points (95 % interval {low} to {high}{tested})"
 
 
 def _listed(shares: Sequence[str]) -> str:

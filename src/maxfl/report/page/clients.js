@@ -141,7 +141,7 @@ function weightChart(trace, run) {
   weights = { f, line, dots, range, trace, run };
   $("weights-title").textContent = `Weight q over the gap${D.real ? "" : ", seen clients"}`;
   $("weights-hint").textContent = (method.weighted ? "The weight that clients report to the server. " : `${method.name} does not use this weight; it is what MaxFL would give. `) +
-    `Place and weight are by the data that clients judge by${method.model === "personal" ? " and the global model" : ""}; filled: satisfied on test data${method.model === "personal" ? " by their personal models" : ""}, hollow: not satisfied. Clients beyond an edge are shown at it.`;
+    `Position and weight are computed on judging data${method.model === "personal" ? " with the global model" : ""}. Filled: satisfied on test data${method.model === "personal" ? " by their personal models" : ""}; hollow: not satisfied. Clients outside the chart are drawn at its edge.`;
 }
 function moveClients() {
   const { f, line, dots, range, trace, run } = weights, T = run.temperature[state.at];

@@ -2,7 +2,7 @@
 function curve(id, metric, percent, digits) {
   const place = $(id);
   const found = theCase().curves.find((c) => c.metric === metric && c.clients === state.group);
-  if (!found) { place.textContent = ""; make(place, "p", `These runs do not have it for ${state.group} clients.`, { class: "empty" }); return; }
+  if (!found) { place.textContent = ""; make(place, "p", `These runs have no such values for ${state.group} clients.`, { class: "empty" }); return; }
   const last = Math.max(...found.lines.map((l) => l.rounds[l.rounds.length - 1]));
   const format = percent ? (v) => `${Math.round(v * 100)} %` : short;
   const [low, high] = found.range, clip = (v) => Math.min(high, Math.max(low, v));

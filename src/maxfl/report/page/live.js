@@ -2,7 +2,7 @@
 const MOST_ROWS = 40;
 function trail(place, work, measure, i) {
   const known = work.rounds.map((r, e) => [r, measure.values[e]]).filter(([, v]) => v !== null && v !== undefined);
-  if (!known.length) { place.textContent = ""; make(place, "p", "Nothing was measured yet.", { class: "empty" }); return; }
+  if (!known.length) { place.textContent = ""; make(place, "p", "Nothing has been measured yet.", { class: "empty" }); return; }
   const values = known.map(([, v]) => v), share = i === 0 || measure.percent;
   const range = share ? [0, 1] : [Math.min(0, ...values), 1.05 * Math.max(...values) || 1];
   const format = measure.percent ? (v) => `${Math.round(v * 100)} %` : short;

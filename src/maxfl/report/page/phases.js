@@ -30,7 +30,7 @@ function phaseDiagram() {
   place.textContent = "";
   if (a === b) { make(place, "p", "Choose two methods.", { class: "empty" }); return; }
   const table = make(make(place, "div", null, { class: "scroll", tabindex: 0, role: "region", "aria-label": "phase diagram" }), "table", null, { class: "phases" });
-  make(table, "caption", `${a}, lead over ${b} in GM-Appeal`);
+  make(table, "caption", `Lead of ${a} over ${b} in GM-Appeal`);
   const head = make(table, "thead"), body = make(table, "tbody");
   if (axes[0]) { const top = make(head, "tr"); make(top, "th", ""); make(top, "th", axes[1], { colspan: columns.length, scope: "colgroup" }); }
   const names = make(head, "tr"); make(names, "th", axes[0]);

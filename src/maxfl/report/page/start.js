@@ -32,7 +32,7 @@ async function chooseCase() {
   const entries = shown.map((i) => [i, here.methods[i].name]);
   for (const section of document.querySelectorAll(".needs-clients")) {
     let empty = section.querySelector(":scope > .none");
-    if (!empty) { empty = make(section, "p", "Single clients of these results are not in this page.", { class: "empty none" }); }
+    if (!empty) { empty = make(section, "p", "Data on single clients of these results are not in this page.", { class: "empty none" }); }
     empty.hidden = shown.length > 0;
     for (const child of section.children) if (child !== empty && child.tagName !== "H2") child.hidden = !shown.length;
   }

@@ -58,14 +58,14 @@ async function comparePair() {
   place.textContent = "";
   const note = (text) => make(place, "p", text, { class: "empty" });
   $("pair-controls").hidden = here.methods.length < 2;
-  if (here.methods.length < 2) return note("There is one method only: name several folders, or a sweep, to compare methods.");
+  if (here.methods.length < 2) return note("There is only one method. To compare methods, name several folders or a sweep.");
   if (a === b) return note("Choose two methods.");
   const pair = here.pairs.find((p) => (p[0] === a && p[1] === b) || (p[0] === b && p[1] === a));
   if (!pair) return note("These two never had the same clients with the same seed, so they can't be paired.");
   const seed = $("pair-seed"), before = seed.value; seed.textContent = "";
   const runs = (s) => [a, b].map((m) => here.runs.find((r) => r.method === m && r.seed === s));
   const seeds = pair[2].filter((s) => runs(s).every(Boolean));
-  if (!seeds.length) return note("Single clients of these runs are not in this page.");
+  if (!seeds.length) return note("Data on single clients of these runs are not in this page.");
   for (const s of seeds) make(seed, "option", s);
   if (seeds.includes(Number(before))) seed.value = before;
   const [first, second] = runs(Number(seed.value)), [x, y] = await Promise.all([unpack(first), unpack(second)]);
@@ -88,15 +88,15 @@ async function comparePair() {
     for (const v of [String(first.samples[k]), first.requirement[k]?.toFixed(3), first.value[k]?.toFixed(3), second.value[k]?.toFixed(3)]) make(tr, "td", v ?? "n/a", { class: "number" });
   }
   if (!list.length) make(make(body, "tr"), "td", "None: both satisfy the same clients.", { colspan: 6 });
-  if (list.length > FEW) make(place, "p", `${list.length - FEW} more; tables/satisfied-by-one.csv has all.`, { class: "hint" });
+  if (list.length > FEW) make(place, "p", `${list.length - FEW} more; tables/satisfied-by-one.csv lists all.`, { class: "hint" });
 }
 
 // ---- partition -----------------------------------------------------------------------------
 function partition() {
   const place = $("partition-result"), run = state.run; place.textContent = "";
-  if (!run.counts) { make(place, "p", "The folder does not say who has which labels.", { class: "empty" }); return; }
+  if (!run.counts) { make(place, "p", "The folder does not say which labels each client has.", { class: "empty" }); return; }
   const order = orderOf(run), L = run.labels.length, K = run.names.length, named = L <= 30;
-  make(place, "p", (L > 1 ? "Share of each label in every client's samples; clients in the order chosen above. Darker is more." : "Training samples of every client; labels that are no classes are not shown.") +
+  make(place, "p", (L > 1 ? "Share of each label in every client's samples; clients in the order chosen above. Darker is more." : "Training samples of every client. Labels are not shown, because they are not classes.") +
     (run.flipped.length ? " A triangle marks clients whose labels contradict the others'." : ""), { class: "hint" });
   const width = Math.max(280, place.clientWidth || 900), left = named ? Math.max(56, Math.min(110, 14 + 7 * Math.max(...run.labels.map((l) => l.length)))) : 56, row = named ? 20 : Math.max(3, 240 / L), marked = run.flipped.length ? 18 : 0, labelsTop = 56 + marked, flipped = new Set(run.flipped);
   const svg = draw(place, "svg", { viewBox: `0 0 ${width} ${labelsTop + L * row + 34}`, role: "img", "aria-label": "labels of every client" });

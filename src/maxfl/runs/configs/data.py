@@ -1,4 +1,4 @@
-"""The table ``[data]``: where the samples come from, and how they are split over clients."""
+"""The table ``[data]``: where the samples come from, and how they are split among clients."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -57,7 +57,7 @@ OneOrSeveral = Annotated[str | tuple[str, ...] | None, BeforeValidator(_one_or_s
 
 
 class DataConfig(Section):
-    """Where the samples come from, and how they are split over clients."""
+    """Where the samples come from, and how they are split among clients."""
 
     source: Literal[
         "fashion-mnist-12k",
@@ -81,23 +81,23 @@ class DataConfig(Section):
         "disk",
     ] = Field(
         "fashion-mnist-12k",
-        description="see `maxfl data list`; leaf-...: LEAF's JSON files, and text: your own text, "
-        "at `path`; table, arrays: your own `file`, whose suffix says which; disk: a `folder` of "
-        "`maxfl data write`, of which a cohort at a time is in memory",
+        description="the data set; see `maxfl data list`. leaf-...: LEAF's JSON files at `path`; "
+        "text: your own text at `path`; table, arrays: your own `file`, whose suffix says which; "
+        "disk: a `folder` written by `maxfl data write`, with one cohort in memory at a time",
     )
     options: OptionsConfig = Field(
         OptionsConfig(),
-        description="for a source of your own, `module:function`: a table with the function's "
+        description="for a source of your own (`module:function`): a table with the function's "
         "parameters; `seed` is filled in",
     )
     dir: Path | None = Field(
-        None, strict=False, description="folder to look for data sets in, before `MAXFL_DATA`"
+        None, strict=False, description="folder that is searched for data sets before `MAXFL_DATA`"
     )
     part: Literal["train", "test", "both"] = Field(
-        "both", description="the publisher's split of images that samples are drawn from"
+        "both", description="part of the publisher's split from which images are drawn"
     )
     vectors: str = Field(
-        "glove.6B.200d", description="for tweets: GloVe file without .txt, of any dimension"
+        "glove.6B.200d", description="for tweets: name of a GloVe file without .txt; any dimension"
     )
     synthetic_alpha: NonNegativeFloat = Field(
         1.0, description="for synthetic: how much clients' models differ"
@@ -106,123 +106,136 @@ class DataConfig(Section):
         1.0, description="for synthetic: how much clients' features differ"
     )
     synthetic_samples: Annotated[int, Field(ge=2)] | None = Field(
-        None, description="for synthetic: samples of every client; by default sizes are log-normal"
+        None, description="for synthetic: samples per client; by default, sizes are log-normal"
     )
     path: Path | None = Field(
         None,
         strict=False,
-        description="for leaf-..., a folder that LEAF's preprocess.sh has written, or one file of "
-        "it; for text, a file in UTF-8; seen from the current folder",
+        description="for leaf-...: a folder written by LEAF's preprocess.sh, or one of its files; "
+        "for text: a UTF-8 file; relative to the current folder",
     )
-    sequence_length: PositiveInt = Field(80, description="for text: characters of a sample")
+    sequence_length: PositiveInt = Field(80, description="for text: characters per sample")
     role_pattern: str | None = Field(
         None,
-        description="for text: a regular expression with one group, the role's name, that says "
-        "where a role begins to speak, as `^([A-Z ]+):`; roles are the clients. By default they "
-        "are `clients` + `unseen` equal stretches of the file",
+        description="for text: a regular expression that matches where a role begins to speak; its "
+        "one group is the role's name, as in `^([A-Z ]+):`. Clients are then roles; by default, "
+        "they are `clients` + `unseen` equal stretches of the file",
     )
     vocabulary: Annotated[int, Field(ge=3)] = Field(
-        10_000, description="for leaf-reddit: most frequent tokens, with `<PAD>` and `<UNK>`"
+        10_000,
+        description="for leaf-reddit: number of tokens (the most frequent), with `<PAD>`, `<UNK>`",
     )
     file: Path | None = Field(
         None,
         strict=False,
-        description="your own data, seen from the current folder. A table: .csv (also packed, as "
-        ".csv.gz), .tsv, .parquet, .arrow, .feather, or a folder of Hugging Face's save_to_disk; "
-        "arrays: a .npz of x [n, ...], y [n, ...] and, if there, client and part [n]",
+        description="your own data, relative to the current folder. Table: .csv (also compressed, "
+        "as .csv.gz), .tsv, .parquet, .arrow, .feather, or a folder written by Hugging Face's "
+        "save_to_disk. Arrays: a .npz with x [n, ...], y [n, ...] and optionally client and "
+        "part [n]",
     )
     client_column: str | None = Field(
-        None, description="for a table: says whose each row is; without it, `partition` decides"
+        None,
+        description="for a table: the column with each row's client; by default, `partition` "
+        "decides",
     )
     label_column: OneOrSeveral = Field(
         None,
-        description="for a table: what is predicted. Text, whole numbers, yes and no: classes; "
-        "floats: numbers; a list of columns: several numbers",
+        description="for a table: the column to predict. Text, whole numbers and booleans are "
+        "classes, floats are numbers; a list of columns predicts several numbers",
     )
     feature_columns: Names | None = Field(
-        None, description="for a table: the model's input; by default all other columns"
+        None, description="for a table: columns of the model's input; by default, all others"
     )
-    drop_columns: Names | None = Field(None, description="for a table: columns that are not read")
+    drop_columns: Names | None = Field(None, description="for a table: columns to ignore")
     split_column: str | None = Field(
         None,
-        description="for a table by-owner: says train or test or, of rows that clients judge by, "
-        "judging; by default rows are split by `train_fraction`",
+        description="for a table by-owner: the column that says train, test or judging (rows by "
+        "which clients judge the model); by default, rows are split by `train_fraction`",
     )
     task: Task | None = Field(
-        None, description="for a table: what labels are, where their type does not tell"
+        None,
+        description="for a table: classification or regression, if the labels' type does not tell",
     )
     encode: Encoding | None = Field(
         None,
-        description="for a table: how text and categories become numbers, a 0 or 1 for each value "
-        "or its number in sorted order; by default they are refused",
+        description="for a table: how text and categories become numbers. one-hot: a 0 or 1 for "
+        "each value; ordinal: its number in sorted order; by default, they are refused",
     )
     missing: Missing | None = Field(
         None,
-        description="for a table: rows with missing values are left out, or features are filled "
-        "with their mean over the training rows of seen clients, or with 0; by default refused",
+        description="for a table: what to do with missing values. drop-rows: leave the rows out; "
+        "mean: fill in the feature's mean over the training rows of seen clients; zero: fill in 0; "
+        "by default, they are refused",
     )
     standardize: bool = Field(
         True,
-        description="for a table: bring columns of numbers to mean 0 and standard deviation 1 of "
-        "the training rows of seen clients; yes and no, one-hot codes and lists stay",
+        description="for a table: scale columns of numbers to mean 0 and standard deviation 1 over "
+        "the training rows of seen clients; booleans, one-hot codes and lists stay as they are",
     )
     folder: Path | None = Field(
         None,
         strict=False,
-        description="for source = disk, seen from the current folder; the other settings here, but "
-        "`eval_clients`, are as they were when it was written",
+        description="for source = disk: the folder, relative to the current one; it fixes all "
+        "other settings here except `eval_clients`",
     )
     eval_clients: PositiveInt = Field(
-        1000, description="for disk: seen clients, and unseen ones, that evaluate the model"
+        1000, description="for disk: number of seen and of unseen clients that evaluate the model"
     )
     partition: Literal[
         "dirichlet", "dirichlet-unequal", "clusters", "shards", "iid", "by-owner"
     ] = Field(
         "dirichlet",
-        description="dirichlet-unequal uses all samples; by-owner takes the data's own clients, "
-        "and is the default of leaf-... and text, of a table with `client_column` and of arrays "
-        "with client",
+        description="how samples are split among clients. dirichlet-unequal uses all samples; "
+        "by-owner keeps the data's own clients, and is the default for leaf-..., text, a table "
+        "with `client_column`, and arrays with client",
     )
     clients: PositiveInt = Field(
         50,
-        description="seen clients; by-owner: as many as the data have, but for synthetic and for "
-        "text without `role_pattern`",
+        description="number of seen clients; with by-owner, the data decide, except for synthetic "
+        "and for text without `role_pattern`",
     )
     unseen: NonNegativeInt = Field(
         50,
-        description="unseen clients; by default 0 of a table with `client_column`, and of arrays "
-        "with client",
+        description="number of unseen clients; 0 by default for a table with `client_column` and "
+        "for arrays with client",
     )
     samples: Annotated[int, Field(ge=2)] = Field(
         100,
-        description="samples per client, training and test together; not for by-owner and "
+        description="samples per client, training and test together; not used by by-owner and "
         "dirichlet-unequal",
     )
     min_samples: Annotated[int, Field(ge=2)] = Field(
         2,
-        description="by-owner leaves smaller clients out; dirichlet-unequal fills them up",
+        description="minimum number of samples per client; by-owner leaves smaller clients out, "
+        "dirichlet-unequal fills them up",
     )
-    alpha: PositiveFloat = Field(0.5, description="for dirichlet: small is skewed")
-    clusters: PositiveInt = Field(5, description="for clusters: groups of labels")
+    alpha: PositiveFloat = Field(
+        0.5, description="for dirichlet: concentration α; the smaller, the more skewed"
+    )
+    clusters: PositiveInt = Field(5, description="for clusters: number of groups of labels")
     shards: PositiveInt = Field(
-        2, description="for shards: pieces of the data sorted by label that a client has"
+        2, description="for shards: pieces that each client gets of the data sorted by label"
     )
     train_fraction: Annotated[float, Field(gt=0, lt=1)] = Field(
         0.6,
-        description="fraction of a client's samples for training; where leaf-... has train/ and "
+        description="fraction of a client's samples used for training; if leaf-... has train/ and "
         "test/, that split is kept",
     )
     flipped_fraction: Annotated[float, Field(ge=0, le=1)] = Field(
         0.0, description="fraction of clients with flipped labels"
     )
     flip: Literal["reverse", "shift", "permute"] = Field(
-        "reverse", description="y → classes − 1 − y, y → y + 1, or along a random cycle"
+        "reverse",
+        description="how labels are flipped. reverse: y → classes − 1 − y; shift: y → y + 1; "
+        "permute: along a random cycle",
     )
     evaluate_on: Literal["test", "validation"] = Field(
-        "test", description="validation: leave test data out, hold out 1/4 of the training data"
+        "test",
+        description="data for evaluation; validation: leave test data unused and hold out 1/4 of "
+        "the training data instead",
     )
     seed: NonNegativeInt | None = Field(
-        None, description="seed of the partition; by default the run's seed"
+        None, description="seed of the partition; by default, the run's seed"
     )
 
     @field_validator("source", mode="wrap")

@@ -40,20 +40,17 @@ class ModelSettings(Section):
     name: str
     loss: Annotated[LossName, own_or("loss")] = Field(
         "auto",
-        description="what it is trained on; auto: cross-entropy of classes, next-token of "
-        "sequences of integers, squared-error of floats; your own as `module:function`, a "
-        "function of (outputs, y) that gives one number for each sample",
+        description="the loss to minimise; auto: cross-entropy for classes, next-token for "
+        "sequences of integers, squared-error for floats; your own as `module:function`, a "
+        "function of (outputs, y) that returns one number per sample",
     )
     huber_delta: PositiveFloat = Field(
-        1.0, description="for huber: the error from which on the loss is linear"
+        1.0, description="for huber: the error above which the loss is linear"
     )
-    padding: int = Field(
-        0, description="for next-token: the token that fills sequences up and counts nothing"
-    )
+    padding: int = Field(0, description="for next-token: the padding token, which the loss ignores")
     precision: Precision = Field(
         "platform",
-        description="precision of its matrix multiplications: JAX's default (TF32 on GPUs), in "
-        "full, or bfloat16",
+        description="precision of matrix multiplications; platform: JAX's default (TF32 on GPUs)",
     )
 
 
@@ -76,11 +73,11 @@ class CnnConfig(ModelSettings):
 
     name: Literal["cnn"] = "cnn"
     channels: SomeWidths = Field(
-        (32, 64), description="channels of the convolutions, each pooled 2 × 2"
+        (32, 64), description="channels of the convolutions, each followed by 2 × 2 pooling"
     )
-    kernel: PositiveInt = Field(5, description="side of the convolutions' windows")
+    kernel: PositiveInt = Field(5, description="side length of the convolution kernels")
     conv_padding: Padding = Field(
-        "same", description="whether zeros around an image keep its size in convolutions"
+        "same", description="same: convolutions pad with zeros and keep the size; valid: no padding"
     )
     hidden: Widths = Field((2048,), description="units of the dense hidden layers")
     dropout: Fraction = Field(0.0, description="dropout after the first dense layer, in training")
@@ -91,13 +88,13 @@ class ResnetConfig(ModelSettings):
 
     name: Literal["resnet"] = "resnet"
     blocks: PositiveInt = Field(
-        3, description="blocks of each of the three stages; 6 · blocks + 2 layers"
+        3, description="blocks in each of the three stages; 6 · blocks + 2 layers"
     )
     width: PositiveInt = Field(
-        16, description="channels of the first stage; twice and four times as many follow"
+        16, description="channels of the first stage; the others have twice and four times as many"
     )
     groups: PositiveInt = Field(
-        8, description="groups of channels normalised together, a divisor of the width"
+        8, description="groups of channels in group normalisation, a divisor of the width"
     )
 
 
@@ -106,9 +103,9 @@ class LstmConfig(ModelSettings):
 
     name: Literal["lstm"] = "lstm"
     vocabulary: PositiveInt | None = Field(
-        None, description="number of tokens; by default the largest of the data plus one"
+        None, description="number of tokens; by default, the largest token in the data plus one"
     )
-    embedding: PositiveInt = Field(8, description="numbers that a token becomes")
+    embedding: PositiveInt = Field(8, description="dimension of the token embedding")
     hidden: SomeWidths = Field((256, 256), description="units of the recurrent layers")
     dropout: Fraction = Field(0.0, description="dropout after each recurrent layer, in training")
 
@@ -118,13 +115,13 @@ class TransformerConfig(ModelSettings):
 
     name: Literal["transformer"] = "transformer"
     vocabulary: PositiveInt | None = Field(
-        None, description="number of tokens; by default the largest of the data plus one"
+        None, description="number of tokens; by default, the largest token in the data plus one"
     )
-    width: PositiveInt = Field(128, description="numbers that a token becomes")
+    width: PositiveInt = Field(128, description="dimension of the token embedding")
     depth: PositiveInt = Field(2, description="number of blocks")
-    heads: PositiveInt = Field(4, description="heads of attention, a divisor of the width")
+    heads: PositiveInt = Field(4, description="number of attention heads, a divisor of the width")
     dropout: Fraction = Field(
-        0.1, description="dropout of the embedding and of what each part adds, in training"
+        0.1, description="dropout of the embedding and of each residual branch, in training"
     )
 
 

@@ -1,4 +1,4 @@
-"""The table ``[requirement]``: what the model must beat for a client to want it."""
+"""The table ``[requirement]``: how good the model must be for a client to want it."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -26,67 +26,67 @@ Rest = Literal["solo", "fixed", "metric", "custom"]
 
 
 class RequirementConfig(Section):
-    """What the model must beat for a client to want it."""
+    """How good the model must be for a client to want it."""
 
     kind: Literal["solo", "fixed", "metric", "file", "custom"] = Field(
         "solo",
-        description="solo: a multiple of the loss of a model trained alone; fixed: one loss; "
-        "metric: one value of a metric of the model; file: a value for each client; custom: a rule "
-        "of your own",
+        description="solo: a multiple of the loss of the client's solo model; fixed: one loss for "
+        "all clients; metric: one value of a metric for all clients; file: a value for each "
+        "client; custom: a rule of your own",
     )
     steps: NonNegativeInt | Annotated[tuple[NonNegativeInt, ...], Several] = Field(
         100,
-        description="SGD steps of the solo models; of a list, each client keeps the best of its "
-        "models by the data that it judges by",
+        description="SGD steps of the solo models; with a list, a client trains one model for each "
+        "value and keeps the one that is best on its judging data",
     )
     local_lr: (
         PositiveFloat | Literal["training"] | Annotated[tuple[PositiveFloat, ...], Several]
     ) = Field(
         RATES,
-        description="learning rate of the solo models, likewise a number or a list; training: the "
-        "run's own, so that requirements move with it, as in the paper",
+        description="learning rate of the solo models, a number or a list as for steps; training: "
+        "the run's own, as in the paper, so that requirements change with it",
     )
     batch_size: PositiveInt | Literal["training"] | Annotated[tuple[PositiveInt, ...], Several] = (
-        Field(BATCH_SIZE, description="minibatches of the solo models, likewise")
+        Field(BATCH_SIZE, description="minibatch size of the solo models, likewise")
     )
     judge: Literal["held-out", "training"] = Field(
         "held-out",
-        description="what clients judge a model by, to say what they require, weigh, participate "
-        "and choose: held-out: samples that they do not train on; training: their training data, "
-        "as in the paper",
+        description="judging data, which decide a client's requirement, weight, participation and "
+        "choice of model. held-out: samples that it does not train on; training: its training "
+        "data, as in the paper",
     )
     judge_fraction: Annotated[float, Field(gt=0, lt=1)] = Field(
         FRACTION,
-        description="for held-out: the fraction of a client's training data that it holds out, if "
-        "the data have no judging part of their own",
+        description="for held-out: fraction of its training data that a client holds out, if the "
+        "data have no judging part of their own",
     )
     multiple: PositiveFloat = Field(
-        1.0, description="for solo: what the solo model's value is multiplied by"
+        1.0, description="for solo: factor by which the solo model's value is multiplied"
     )
     loss: NonNegativeFloat | None = Field(
-        None, description="for fixed: the loss that all clients require"
+        None, description="for fixed: the loss that the model must beat, the same for all clients"
     )
     metric: str | None = Field(
         None,
-        description="the model's metric that decides, such as accuracy or mae; whether more of it "
-        "is better, it knows itself. By default the loss decides, but for metric",
+        description="the model's metric that decides, such as accuracy or mae; the metric knows "
+        "whether higher is better. By default, the loss decides; kind = metric needs a metric",
     )
     value: float | None = Field(
-        None, description="for metric: at least or at most so much of it, for all clients"
+        None, description="for metric: the value to reach, a minimum or a maximum, for all clients"
     )
     file: Path | None = Field(
         None,
         strict=False,
-        description="for file: a CSV or Parquet file seen from the current folder, with the "
-        "columns `client`, `value` and, if test data have another one, `test`",
+        description="for file: a CSV or Parquet file, relative to the current folder, with the "
+        "columns `client`, `value` and, if test data have a different requirement, `test`",
     )
     otherwise: Rest | None = Field(
-        None, description="for file: the kind that holds for clients which it does not have"
+        None, description="for file: the kind of requirement for clients that are not in the file"
     )
     rule: str | None = Field(
         None,
-        description="for custom: `module:function` of (federation, solo), of a module in the "
-        "current folder or installed",
+        description="for custom: `module:function`, a function of (federation, solo); the module "
+        "is in the current folder or installed",
     )
 
     @field_validator("steps", "local_lr", "batch_size", mode="wrap")

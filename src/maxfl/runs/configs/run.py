@@ -20,37 +20,39 @@ from maxfl.runs.configs.section import Fraction, Section
 
 
 class TrainingConfig(Section):
-    """Rounds and steps."""
+    """Rounds, local steps and learning rates."""
 
     rounds: PositiveInt = Field(200, description="number of rounds R")
-    cohort: PositiveInt = Field(5, description="clients sampled in a round, m")
-    local_steps: PositiveInt = Field(30, description="SGD steps of a client in a round, τ")
-    batch_size: PositiveInt = Field(32, description="samples of a minibatch, b")
+    cohort: PositiveInt = Field(5, description="clients sampled per round, m")
+    local_steps: PositiveInt = Field(30, description="SGD steps of a client per round, τ")
+    batch_size: PositiveInt = Field(32, description="samples per minibatch, b")
     local_lr: PositiveFloat = Field(0.05, description="learning rate of the clients, η_l")
     server_lr: PositiveFloat = Field(1.0, description="learning rate of the server, η_g")
     evaluate_every: PositiveInt = Field(5, description="rounds between two evaluations")
     checkpoint_every: PositiveInt = Field(
-        20, description="about so many rounds between two checkpoints"
+        20, description="approximate number of rounds between two checkpoints"
     )
 
 
 class LocalConfig(Section):
-    """What clients do with their gradients."""
+    """The optimizer of the clients."""
 
     optimizer: Literal["sgd", "momentum", "adam", "adamw"] = Field(
         "sgd",
-        description="what takes local steps, also of models trained alone; adam and adamw want a "
+        description="optimizer of the local steps and of solo training; adam and adamw need a "
         "training.local_lr near 0.001",
     )
-    beta1: Fraction = Field(0.9, description="for all but sgd: decay of the first moment")
-    beta2: Fraction = Field(0.999, description="for adam and adamw: decay of the second moment")
-    eps: PositiveFloat = Field(1e-8, description="for adam and adamw: ε below the fraction")
+    beta1: Fraction = Field(0.9, description="for all but sgd: decay rate of the first moment")
+    beta2: Fraction = Field(
+        0.999, description="for adam and adamw: decay rate of the second moment"
+    )
+    eps: PositiveFloat = Field(1e-8, description="for adam and adamw: ε in the denominator")
     weight_decay: NonNegativeFloat | None = Field(
         None,
-        description="λ; decoupled for adamw, else part of the gradient; by default 0.01 for adamw, "
-        "else 0",
+        description="weight decay λ: decoupled for adamw, part of the gradient otherwise; by "
+        "default, 0.01 for adamw and 0 otherwise",
     )
-    clip_norm: PositiveFloat | None = Field(None, description="largest norm of a gradient")
+    clip_norm: PositiveFloat | None = Field(None, description="norm to which gradients are clipped")
 
     @property
     def decay(self) -> float:
@@ -63,92 +65,101 @@ Curve = Literal["constant", "linear", "cosine", "exponential"]
 
 
 class ScheduleConfig(Section):
-    """Learning rates over the rounds."""
+    """Schedules of the learning rates over the rounds."""
 
     local: Curve = Field("constant", description="how η_l falls over the rounds")
-    local_end: PositiveFloat = Field(0.1, description="factor of η_l in the last round")
-    local_warmup: NonNegativeInt = Field(0, description="rounds over which η_l first rises")
+    local_end: PositiveFloat = Field(0.1, description="factor applied to η_l in the last round")
+    local_warmup: NonNegativeInt = Field(
+        0, description="warm-up: rounds over which η_l first rises"
+    )
     local_rounds: PositiveInt | None = Field(
-        None, description="rounds over which η_l falls; by default all"
+        None, description="rounds over which η_l falls; by default, all"
     )
     server: Curve = Field("constant", description="how η_g falls over the rounds")
-    server_end: PositiveFloat = Field(0.1, description="factor of η_g in the last round")
-    server_warmup: NonNegativeInt = Field(0, description="rounds over which η_g first rises")
+    server_end: PositiveFloat = Field(0.1, description="factor applied to η_g in the last round")
+    server_warmup: NonNegativeInt = Field(
+        0, description="warm-up: rounds over which η_g first rises"
+    )
     server_rounds: PositiveInt | None = Field(
-        None, description="rounds over which η_g falls; by default all"
+        None, description="rounds over which η_g falls; by default, all"
     )
 
 
 class ParticipationConfig(Section):
-    """Who participates."""
+    """Which clients participate."""
 
     rule: Literal["everyone", "opt-out", "decline"] = Field(
-        "everyone", description="opt-out: before sampling; decline: when sampled"
+        "everyone",
+        description="what dissatisfied clients do. everyone: they train all the same; opt-out: "
+        "they cannot be sampled; decline: they are sampled and refuse",
     )
-    start_round: NonNegativeInt = Field(10, description="rounds before appeal decides")
+    start_round: NonNegativeInt = Field(
+        10, description="number of rounds after which clients may opt out or decline"
+    )
     client_dropout: Fraction = Field(
         0.0, description="probability that a sampled client fails to reply"
     )
     max_candidates: PositiveInt | None = Field(
         None,
-        description="for opt-out with data.source = disk: most clients that are shown the model in "
-        "a round, until enough are willing",
+        description="for opt-out with data.source = disk: maximum number of clients that are shown "
+        "the model per round, until enough are willing",
     )
 
 
 class ServerConfig(Section):
-    """What the server does with the updates."""
+    """How the server aggregates the updates, and its optimizer."""
 
     optimizer: Literal["sgd", "momentum", "adam", "yogi"] = Field(
         "sgd",
-        description="what takes the step along a method's direction; adam and yogi want a "
-        "training.server_lr near 0.01",
+        description="optimizer of the server, which steps along the method's direction; adam and "
+        "yogi need a training.server_lr near 0.01",
     )
-    beta1: Fraction = Field(0.9, description="for momentum, adam, yogi: decay of the first moment")
-    beta2: Fraction = Field(0.99, description="for adam, yogi: decay of the second moment")
-    eps: PositiveFloat = Field(1e-3, description="for adam, yogi: ε below the fraction")
+    beta1: Fraction = Field(0.9, description="for momentum, adam, yogi: decay rate, first moment")
+    beta2: Fraction = Field(0.99, description="for adam, yogi: decay rate, second moment")
+    eps: PositiveFloat = Field(1e-3, description="for adam, yogi: ε in the denominator")
     aggregator: Literal["mean", "median", "trimmed-mean", "krum"] = Field(
         "mean", description="how updates are aggregated"
     )
     by_weight: bool = Field(
         False,
-        description="for median, trimmed-mean, krum: whether an update counts by its weight, which "
-        "a Byzantine client may claim; else each client has one vote",
+        description="for median, trimmed-mean, krum: whether updates count by their weights, which "
+        "Byzantine clients can inflate; otherwise each client has one vote",
     )
-    clip_norm: PositiveFloat | None = Field(None, description="largest norm of an update")
+    clip_norm: PositiveFloat | None = Field(None, description="norm to which updates are clipped")
     trim_fraction: Annotated[float, Field(ge=0, lt=0.5)] = Field(
-        0.2, description="for trimmed-mean: fraction of the clients cut off at each end"
+        0.2, description="for trimmed-mean: fraction of clients trimmed at each end"
     )
     num_byzantine: NonNegativeInt = Field(
-        1, description="for krum: clients of a cohort that may be Byzantine"
+        1, description="for krum: number of clients in a cohort that may be Byzantine"
     )
     num_selected: PositiveInt = Field(
-        1, description="for krum: updates selected; several are multi-Krum"
+        1, description="for krum: number of updates selected; more than 1 is multi-Krum"
     )
 
 
 class AttackConfig(Section):
-    """Byzantine clients among the seen ones."""
+    """Byzantine clients, and what they do."""
 
-    fraction: Fraction = Field(0.0, description="fraction of the seen clients")
-    loss_inflation: float = Field(0.0, description="what they add to the loss they report")
+    fraction: Fraction = Field(0.0, description="fraction of the seen clients that are Byzantine")
+    loss_inflation: float = Field(0.0, description="amount that they add to the losses they report")
     noise_std: NonNegativeFloat = Field(
         0.0, description="standard deviation of the noise they add to their updates"
     )
     update_scale: float = Field(
-        1.0, description="by what they multiply their updates; -1 flips the sign"
+        1.0, description="factor by which they multiply their updates; -1 flips the sign"
     )
     flip_labels: bool = Field(False, description="whether they train on reversed labels")
     collude: bool = Field(False, description="whether all of them add the same noise")
 
 
 class PersonalizationConfig(Section):
-    """Personal models of clients."""
+    """Personal models, by fine-tuning."""
 
     finetune_steps: NonNegativeInt = Field(
         0,
-        description="SGD steps by which clients fine-tune a model, in MaxFL's weights and in what "
-        "is measured as personal models; opting out is still decided by the model as received",
+        description="SGD steps by which each client fine-tunes the global model. MaxFL's weights "
+        "and the figures of personal models use the result; opting out is decided by the model "
+        "as received",
     )
 
 
@@ -156,19 +167,19 @@ class PortfolioConfig(Section):
     """Several global models."""
 
     models: PositiveInt = Field(
-        1, description="global models K; each client picks the one that suits it"
+        1, description="number of global models K; each client picks the one that suits it best"
     )
     patience: NonNegativeInt = Field(
         PATIENCE,
-        description="for several models: one that none of the last patience · models clients "
-        "picked starts anew; 0 for never",
+        description="for several models: a model starts anew if none of the last patience · models "
+        "participants picked it; 0 for never",
     )
 
 
 class RunConfig(Section):
     """A whole run."""
 
-    seed: Annotated[int, Field(ge=0, lt=2**32)] = Field(0, description="seed of every draw")
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = Field(0, description="seed of all random draws")
     data: DataConfig = DataConfig()
     model: ModelConfig = MlpConfig()
     training: TrainingConfig = TrainingConfig()
