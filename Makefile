@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test pytest test-more lint style types docs bench bench-peers clean
+.PHONY: demo test pytest test-more lint style types docs bench bench-peers release ranges clean
 
 demo: $(VENV)/installed
 	$(BIN)/maxfl demo --out runs/demo --resume
@@ -49,6 +49,15 @@ bench: $(VENV)/installed-dev
 bench-peers: $(VENV)/installed-dev
 	$(BIN)/python benchmarks/peers/run.py
 
+# Builds dist/, looks it over and tries the wheel elsewhere; uploads nothing. TAG=v0.2.0 is held to
+# the version and the changes.
+release: $(VENV)/installed-release
+	$(BIN)/python scripts/release.py $(if $(TAG),--tag $(TAG))
+
+# Tests with the lowest and the newest versions that pyproject.toml allows: about ten minutes.
+ranges: $(VENV)/installed-dev
+	$(BIN)/python scripts/try_ranges.py
+
 $(VENV)/created:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "maxfl needs Python 3.11 or newer")'
 	$(PYTHON) -m venv $(VENV)
@@ -67,9 +76,13 @@ $(VENV)/installed-more: $(VENV)/created pyproject.toml constraints.txt
 	$(INSTALL) '.[more]'
 	touch $(VENV)/installed $(VENV)/installed-dev $@
 
+$(VENV)/installed-release: $(VENV)/created pyproject.toml constraints.txt
+	$(INSTALL) '.[release]'
+	touch $(VENV)/installed $@
+
 $(VENV)/installed-docs: $(VENV)/created pyproject.toml constraints.txt
 	$(INSTALL) '.[docs]'
 	touch $(VENV)/installed $@
 
 clean:
-	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache build
+	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache build dist

@@ -1,4 +1,4 @@
-"""Write hospitals.csv and need.csv, made-up tables for docs/tutorial.md.
+"""Write hospitals.csv and need.csv, made-up tables for the tutorial.
 
     python make_hospitals.py
 

@@ -1,5 +1,6 @@
 """The command before it does anything: help, versions, completion, mistyped commands."""
 
+import ast
 import json
 import re
 import resource
@@ -15,6 +16,7 @@ from maxfl.cli.app import COMMANDS, app
 from maxfl.cli.commands import ComputingCommand
 from support.commands import ENVIRONMENT, ROOT
 
+ONLY_IN_A_CLONE = re.compile(r"\b(benchmarks|deploy|docs|examples|scripts|src|tests)/[\w.-]+")
 HEAVY = {"jax", "matplotlib", "scipy", "pyarrow", "pydantic", "numpy", "flwr"}
 LOADED = """
 import json, sys
@@ -75,6 +77,20 @@ def test_help_texts_lose_no_words():
         text = " ".join(help_of(*command).replace("│", " ").split())
         assert not re.search(r"[\w>] [.,;:](\s|$)|\(\)|``|\\\[", text), (command, text)
     assert "a file's table [sweep]." in help_of("sweep")
+
+
+def test_help_texts_name_no_file_that_only_a_clone_has():
+    for command in ((), *every_command()):
+        text = " ".join(help_of(*command).replace("│", " ").split())
+        assert not ONLY_IN_A_CLONE.search(text), (command, text)
+
+
+def test_messages_name_no_file_that_only_a_clone_has():
+    for path in (ROOT / "src/maxfl/cli").glob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                assert not ONLY_IN_A_CLONE.search(node.value), f"{path.name}: {node.value}"
 
 
 def test_help_has_a_short_name_everywhere():

@@ -9,7 +9,7 @@ def test_all_names_are_listed(maxfl):
         assert word in text
     for word in ("model.loss", "huber_delta = 1.0", "data.source", "digits", "requirement.kind"):
         assert word in text
-    assert "docs/own-code.md" in text
+    assert "own-code.html" in text
 
 
 def test_what_is_filled_in_is_no_setting(maxfl, own_code):

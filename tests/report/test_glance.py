@@ -1,7 +1,9 @@
 """The settings of runs, in words."""
 
 from maxfl.report.glance import facts
+from maxfl.report.series import all_series
 from maxfl.report.source import read
+from maxfl.report.statistics.compare import read_traces
 from support.made_runs import make_history, settings_of, write_run
 
 SETTINGS = {
@@ -20,7 +22,7 @@ def write(folder, name, seed, **more):
 def test_what_runs_share_is_said_once_and_what_differs_is_listed(tmp_path):
     other = {"training": SETTINGS["training"] | {"local_lr": 0.2}}
     runs = [write(tmp_path, "fedavg", 0), write(tmp_path, "maxfl", 1, **other)]
-    found = dict(facts(read(runs).configurations))
+    found = dict(facts(read(runs).configurations, {}))
     assert found["Clients"] == "6, and 2 unseen"
     assert found["Model"] == "mlp [64, 30]"
     assert found["Rounds"] == "3 of 2 clients, 5 steps on 4 samples"
@@ -33,11 +35,19 @@ def test_what_runs_share_is_said_once_and_what_differs_is_listed(tmp_path):
 
 def test_what_a_folder_does_not_tell_is_left_out(tmp_path):
     run = write_run(tmp_path / "run", make_history(6, 3), settings_of("maxfl"), 0, "federation")
-    found = dict(facts(read([run]).configurations))
+    found = dict(facts(read([run]).configurations, {}))
     assert found["Rounds"] == "3"
     assert not {"Clients", "Model", "Participation", "Byzantine"} & set(found)
 
 
 def test_many_values_are_counted(tmp_path):
     runs = [write(tmp_path, "fedavg", seed) for seed in range(6)]
-    assert dict(facts(read(runs).configurations))["Seeds"] == "0, 1, … (6 different)"
+    assert dict(facts(read(runs).configurations, {}))["Seeds"] == "0, 1, … (6 different)"
+
+
+def test_clients_are_counted_where_they_are_known(tmp_path):
+    history = make_history(7, 3, unseen=2)
+    settings = settings_of("maxfl") | {"data": {"clients": 50, "unseen": 50}}  # of other sources
+    source = read([write_run(tmp_path / "run", history, settings, 0, "federation")])
+    traces = read_traces(source, all_series(source))
+    assert dict(facts(source.configurations, traces))["Clients"] == "5, and 2 unseen"

@@ -94,7 +94,7 @@ def test_clients_are_found_and_chosen(opened):
     opened.page.click("#table-everyone tbody tr")
     assert "Client 17" in opened.page.inner_text("#heat-readout")
     opened.page.fill("#find", "nobody")
-    assert opened.column("table-everyone", 1) == ["No client is like that."]
+    assert opened.column("table-everyone", 1) == ["No client matches."]
 
 
 def test_methods_and_seeds_are_chosen(opened):
@@ -314,4 +314,25 @@ def test_two_methods_on_many_data_sets_are_a_phase_diagram(running, tmp_path):
     turned = opened.page.locator(".phases td b").all_inner_texts()
     assert [lead.replace("+", "-") for lead in leads] == turned
     assert opened.complaints == []
+    opened.page.close()
+
+
+def test_named_clients_are_counted_over_seeds(running, tmp_path):
+    def history(seed):
+        return make_history(6, 4, drift=0.2, seed=seed)
+
+    runs = [
+        write_run(tmp_path / str(s), history(s), settings_of("maxfl"), s, f"split {s}",
+                  names=["Bonn", "Celle", "Gera", "Hamm", "Jena", "Ulm"])
+        for s in (0, 1, 2)
+    ]  # fmt: skip
+    made = write_report(runs, tmp_path / "report", figures=False).folder / "report.html"
+    opened = Page(running, made, 1440)
+    finals = [history(s) for s in (0, 1, 2)]
+    satisfied = sum(
+        (h.evaluation.test_loss < h.thresholds.test[:, None])[0, -1].astype(int) for h in finals
+    )
+    opened.page.click("#table-everyone th:has-text('client') button")
+    assert opened.column("table-everyone", 1)[0] == "Bonn"
+    assert opened.column("table-everyone", 3) == [f"{n} of 3" for n in satisfied]
     opened.page.close()

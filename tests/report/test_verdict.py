@@ -2,10 +2,12 @@
 
 import re
 
+import numpy as np
+
 from maxfl.report.series import all_series
 from maxfl.report.source import read
 from maxfl.report.statistics.compare import Results, read_traces
-from maxfl.report.verdict import verdicts
+from maxfl.report.verdict import falls, verdicts
 from support.made_runs import make_history, settings_of, write_run
 
 
@@ -34,7 +36,7 @@ def test_a_verdict_only_where_one_can_be_given(tmp_path):
     one = first_words(("fedavg", 0, 0, "x"), ("maxfl", 0.6, 0, "x"))
     assert one.startswith("One seed allows no comparison")
     assert re.search(r"MaxFL: \d+ %; FedAvg: \d+ %\. One seed tells of these two models", one)
-    assert 'maxfl sweep FILE --over "seed=[0,1,2,3,4]"' in one
+    assert """maxfl sweep FILE --over 'algorithm.name=["maxfl-auto", "fedavg"]' --over""" in one
     tie = first_words(*both_seeds(0))
     assert tie.startswith("FedAvg and MaxFL are not told apart.")
     apart = first_words(("fedavg", 0, 0, "x"), ("maxfl", 0.6, 0, "y"))
@@ -42,3 +44,21 @@ def test_a_verdict_only_where_one_can_be_given(tmp_path):
     uneven = first_words(("fedavg", 0, 0, "x"), ("maxfl", 0.6, 0, "x"), ("maxfl", 0.6, 1, "z"))
     assert "(on the 1 of 2 seeds that all have)" in uneven
     assert first_words(("fedavg", 0, 0, "x")).startswith("The model meets the requirement of")
+
+
+def test_a_model_that_was_better_before_is_named(tmp_path):
+    run = write_run(tmp_path / "run", make_history(20, 4), settings_of("maxfl"))
+    source = read([run])
+    series = all_series(source)
+    (key,) = (k for k in series if k.clients == "seen" and k.metric == "gm_appeal")
+    results = Results(source, series, {})
+
+    def said(values):
+        series[key] = series[key]._replace(values=np.array([values]))
+        return falls(results)
+
+    assert said([0.0, 0.1, 0.3, 0.4, 0.4]) == []
+    assert said([0.0, 0.45, 0.6, 0.52, 0.51]) == []  # less than a tenth
+    (line,) = said([0.0, 0.45, 0.6, 0.4, 0.25])
+    assert line.startswith("MaxFL had a GM-Appeal of 0.60 after round 2, and 0.25 after the last")
+    assert "fewer rounds" in line

@@ -80,7 +80,7 @@ def _metric(info, loss):
     return np.exp(-loss) if info.higher_is_better else np.sqrt(loss)
 
 
-def write_run(folder, history, settings, seed=0, digest="same"):
+def write_run(folder, history, settings, seed=0, digest="same", names=None):
     """Write the files of a finished run, as ``maxfl run`` leaves them, but for the model."""
     folder.mkdir(parents=True)
     clients = len(history.is_seen)
@@ -88,7 +88,7 @@ def write_run(folder, history, settings, seed=0, digest="same"):
         "history": tables.history_table(history, [0]),
         "rounds": tables.rounds_table(history, [0]),
         "metrics": tables.metrics_table(history, tables.Labels().of(1), [seed]),
-        "clients": clients_table(history),
+        "clients": clients_table(history, names),
         "partition": pa.table({
             "client": np.arange(clients, dtype=np.int32),
             "label": pa.array([f"label {k % 3}" for k in range(clients)]).dictionary_encode(),
@@ -112,12 +112,12 @@ def write_run(folder, history, settings, seed=0, digest="same"):
     return folder
 
 
-def clients_table(history):
+def clients_table(history, names=None):
     clients = len(history.is_seen)
     threshold = history.thresholds.judging[0]
     return pa.table({
         "configuration": np.zeros(clients, np.int32), "client": np.arange(clients, dtype=np.int32),
-        "name": [str(k) for k in range(clients)], "seen": history.is_seen,
+        "name": names or [str(k) for k in range(clients)], "seen": history.is_seen,
         "byzantine": history.is_byzantine[0], "train_samples": np.full(clients, 5, np.int32),
         "test_samples": np.full(clients, 2, np.int32), "requirement": threshold,
         "test_requirement": threshold,

@@ -12,7 +12,7 @@ from maxfl.utils.errors import InputError
 COMMANDS = {
     "demo": Subcommand(
         "maxfl.cli.demo",
-        "Train MaxFL beside FedAvg on real images: two minutes.",
+        "Train MaxFL beside FedAvg on real images: one to two minutes.",
     ),
     "run": Subcommand("maxfl.cli.run", "Train one federation as a TOML file says."),
     "sweep": Subcommand(
@@ -37,6 +37,7 @@ COMMANDS = {
         "maxfl.cli.check", "Tell whether results, or a federation on disk, are whole."
     ),
     "init": Subcommand("maxfl.cli.init", "Write a file to start from."),
+    "examples": Subcommand("maxfl.cli.examples", "List the examples, or write them into a folder."),
     "list": Subcommand(
         "maxfl.cli.listing",
         "List methods, models, losses, data and requirements, with their settings.",

@@ -84,7 +84,7 @@ def show_command(
 
     A CSV file beside the figure has a row for each client.
 
-    Example: maxfl data show examples/opt-out.toml --set data.alpha=0.05
+    Example: maxfl data show run.toml --set data.alpha=0.05
     """
     import numpy as np
 
@@ -129,7 +129,7 @@ def write_command(
 
     It is trained with data.source = "disk": a cohort at a time is in memory.
 
-    Example: maxfl data write examples/large.toml big
+    Example: maxfl data write run.toml big
     """
     from maxfl.core.federation_files import open_federation
     from maxfl.runs.build import write_data

@@ -10,6 +10,7 @@ import typer
 from maxfl.cli.commands import ComputingCommand
 from maxfl.cli.options import Settings
 from maxfl.cli.terminal import console, explain_interrupt, progress_bar, show_summary
+from maxfl.utils.links import page_url
 from maxfl.utils.paths import SUMMARY
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def demo_command(
     setting: Settings = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted demo.")] = False,
 ) -> None:
-    """Train MaxFL beside FedAvg on real images: two minutes.
+    """Train MaxFL beside FedAvg on real images: one to two minutes.
 
     The embedded subset of Fashion-MNIST, with clients that contradict each other.
     """
@@ -64,7 +65,7 @@ def run_demo(folder: Path, settings: list[str], *, resume: bool = False) -> None
     _draw(folder, figure, title, start_round)
     console.print(
         f"Figure: {figure}\nResults: {folder}; look at them: maxfl report {folder}\n"
-        "How the setting was chosen, and where the advantage vanishes: docs/demo.md",
+        f"How the setting was chosen, and where the advantage vanishes: {page_url('demo')}",
         soft_wrap=True,
         highlight=False,
     )

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from maxfl.cli.options import check_name
 from maxfl.cli.terminal import console, errors
+from maxfl.utils.links import page_url
 
 if TYPE_CHECKING:
     from maxfl.runs.plugins.catalogue import Listed
@@ -43,7 +44,7 @@ def list_command(
         console.print(_table(setting, listed))
     console.print(
         "maxfl list NAME shows all about one. Your own code, in a module of the current folder or "
-        "installed, is module:function: docs/own-code.md.",
+        f"installed, is module:function: {page_url('own-code')}",
         style="dim",
     )
 

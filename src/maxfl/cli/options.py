@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from maxfl.core.federation import Federation
     from maxfl.runs.configs.run import RunConfig
 
-ConfigFile = Annotated[Path, typer.Argument(help="A TOML file; see docs/configuration.md.")]
+ConfigFile = Annotated[
+    Path,
+    typer.Argument(help="A TOML file, as `maxfl init` and `maxfl examples FOLDER` write them."),
+]
 Settings = Annotated[
     list[str] | None,
     typer.Option(

@@ -65,7 +65,7 @@ def portfolio_command(
     Trains portfolios of 1 to K models, in which every client picks the one that suits it, and says
     from which number on a further one is not worth it.
 
-    Example: maxfl portfolio examples/opt-out.toml --most 5 --share 0.9
+    Example: maxfl portfolio run.toml --most 5 --share 0.9
     """  # fmt: skip
     from maxfl.report.portfolio.sizes import GAIN, enough
     from maxfl.report.statistics.compare import FEWEST_SEEDS

@@ -72,7 +72,7 @@ def report_command(
         made = write_report(folders, out, force=force, figures=figures, title=title)
     for line in made.verdicts:
         console.print(line, markup=False, highlight=False)
-    for line in made.missing:
+    for line in [*made.falls, *made.missing]:
         console.print(line, style="yellow", markup=False, soft_wrap=True)
     console.print(f"Page: {made.folder / PAGE}", soft_wrap=True, highlight=False)
     what = "Tables, figures and model cards" if figures else "Tables and model cards"

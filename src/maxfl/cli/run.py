@@ -104,7 +104,7 @@ def run_command(
 ) -> None:
     """Train one federation as a TOML file says.
 
-    Example: maxfl run examples/opt-out.toml --set seed=3 --out runs/seed-3
+    Example: maxfl run run.toml --set seed=3 --out runs/seed-3
     """
     from maxfl.distributed.processes import in_order, raise_together
     from maxfl.runs.build import build
@@ -177,7 +177,7 @@ def sweep_command(
 
     The settings are lists in a file's table \[sweep].
 
-    Example: maxfl sweep examples/opt-out.toml --over "seed=[0,1,2]"
+    Example: maxfl sweep run.toml --over "seed=[0,1,2]"
     """
     from maxfl.distributed.processes import in_order, raise_together
     from maxfl.runs.configs.file import override, parse_setting

@@ -233,7 +233,7 @@ def _show_table(configurations: Sequence[dict[str, Any]], title: str, metric: "M
             label = ", ".join(key) + (": " if key else "")
             console.print(f"{label}{note}", style="yellow", markup=False)
     for note in dict.fromkeys(note for e in configurations for note in e["notes"]):
-        console.print(f"Split: {note}.", style="yellow", markup=False, highlight=False)
+        console.print(f"Data: {note}.", style="yellow", markup=False, highlight=False)
     console.print(
         f"{appeal_words(deciding_metric(configurations[0]))}\nPreferred model: "
         f"{measure.words}{direction(metric)} if each client uses the global model or its own, as "

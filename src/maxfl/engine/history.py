@@ -109,7 +109,7 @@ class History(NamedTuple):
         return self._replace(rounds=self.rounds[-1:], evaluation=final)
 
     def to_arrow(self, table: TableName = "metrics") -> Any:
-        """Return a table that ``maxfl.run`` writes, docs/results.md, as a ``pyarrow.Table``.
+        """Return one of the tables that ``maxfl.run`` writes, as a ``pyarrow.Table``.
 
         Args:
             table: ``"metrics"``: means over clients, a row per configuration, evaluated round,

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from maxfl.report.configurations import Configuration
 from maxfl.report.requirement_words import requirement_words
+from maxfl.report.traces import Trace, TraceKey
 
 MOST_VALUES = 4
 """Values of a setting that are named one by one."""
@@ -18,13 +19,16 @@ class Fact(NamedTuple):
     value: str
 
 
-def facts(configurations: Sequence[Configuration]) -> list[Fact]:
-    """Say on what and how the runs were trained, as far as their folders tell."""
+def facts(configurations: Sequence[Configuration], traces: Mapping[TraceKey, Trace]) -> list[Fact]:
+    """Say on what and how the runs were trained, as far as their folders tell.
+
+    Clients are counted where they are known: data of one's own bring as many as they have.
+    """
     settings = [c.settings for c in configurations]
     seeds = [] if configurations[0].is_real else [c.seed for c in configurations]
     found = [
         ("Data", _values(c.data for c in configurations)),
-        ("Clients", _values(map(_clients, settings))),
+        ("Clients", _values(map(_counted, traces.values()) if traces else map(_clients, settings))),
         ("Model", _values(map(_model, settings))),
         ("Rounds", _values(map(_rounds, settings))),
         ("Learning rates", _values(map(_rates, settings))),
@@ -47,9 +51,18 @@ def _values(values: Iterable[str]) -> str:
     return "; ".join(different) if any("," in v for v in different) else ", ".join(different)
 
 
+def _counted(trace: Trace) -> str:
+    seen = int(trace.seen.sum())
+    return _client_words(seen, len(trace.seen) - seen)
+
+
 def _clients(settings: Settings) -> str:
-    clients, unseen = settings.get("data.clients"), settings.get("data.unseen")
-    return "" if clients is None else f"{clients}{f', and {unseen} unseen' if unseen else ''}"
+    clients, unseen = settings.get("data.clients"), settings.get("data.unseen", 0)
+    return "" if clients is None else _client_words(clients, unseen)
+
+
+def _client_words(seen: Any, unseen: Any) -> str:
+    return f"{seen}, and {unseen} unseen" if unseen else str(seen)
 
 
 def _model(settings: Settings) -> str:

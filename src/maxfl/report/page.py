@@ -3,6 +3,7 @@
 import html
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from itertools import product
@@ -38,7 +39,7 @@ from maxfl.report.series import (
 )
 from maxfl.report.source import Source
 from maxfl.report.statistics.compare import Results
-from maxfl.report.statistics.pairing import Pair
+from maxfl.report.statistics.pairing import Pair, have_same_clients
 from maxfl.report.statistics.phases import Phases, phases
 from maxfl.report.style import COLOURS
 from maxfl.report.table import Statistic, Table, to_html
@@ -57,6 +58,7 @@ Traces = Mapping[TraceKey, Trace]
 def page(
     results: Results,
     verdicts: Sequence[str],
+    falls: Sequence[str],
     tables: Sequence[Table],
     compared: Sequence[Pair],
     portfolio: PortfolioSection,
@@ -78,6 +80,7 @@ def page(
         "phases": _phases(phases(results, compared)),
     }
     notes = [
+        *falls,
         *_first(source.warnings),
         *source.missing,
         *_left_out(source, series),
@@ -87,7 +90,7 @@ def page(
         "title": html.escape(title or _title(source)),
         "kind": "real" if source.is_real else "simulated",
         "verdict": _verdict(verdicts),
-        "glance": _glance(source),
+        "glance": _glance(results),
         "notes": "".join(f"<li>{html.escape(note)}</li>" for note in notes),
         "metric": html.escape(f"{capitalised(measure_of(metric).words)}{direction(metric)}"),
         "decides": html.escape(decides),
@@ -149,9 +152,10 @@ def _verdict(verdicts: Sequence[str]) -> str:
     return f"{first}<details><summary>The same for {count}</summary>{''.join(others)}</details>"
 
 
-def _glance(source: Source) -> str:
+def _glance(results: Results) -> str:
     """Return the settings of the runs, each with its name."""
-    shown = [map(html.escape, fact) for fact in facts(source.configurations)]
+    found = facts(results.source.configurations, results.traces)
+    shown = [map(html.escape, fact) for fact in found]
     return "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in shown)
 
 
@@ -192,6 +196,7 @@ def _case(
         "curves": _curves(series, case, methods, (APPEAL, measure_of(source.metric), WILLING)),
         "runs": [
             _run(configuration, traces[key], packed, key, methods.index(method))
+            | {"inSeeds": _in_seeds(traces, key)}
             for method in methods
             for configuration in source.of(case, method)
             if (key := (case, method, configuration.seed)) in packed.packed
@@ -269,6 +274,16 @@ def _run(
         "counts": None if partition is None else partition.counts.tolist(),
         "flipped": [] if partition is None else np.flatnonzero(partition.flipped).tolist(),
     }
+
+
+def _in_seeds(traces: Traces, key: TraceKey) -> list[list[int]] | None:
+    """Count seeds in which each client is satisfied, of how many; None if clients are others."""
+    case, method, _ = key
+    seeds = [trace for (c, m, _), trace in traces.items() if (c, m) == (case, method)]
+    if not have_same_clients(seeds):
+        return None
+    satisfied = Counter(str(name) for t in seeds for name in t.name[t.satisfied_at_end])
+    return [[satisfied[str(name)], len(seeds)] for name in traces[key].name]
 
 
 def _temperature(configuration: Configuration, trace: Trace, done: int) -> float:

@@ -6,6 +6,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from maxfl.data.statistics import FederationStats
 from maxfl.report.style import COLOURS, STYLE
@@ -78,5 +79,6 @@ def _shares(figure: Figure, axis: Axes, stats: FederationStats) -> None:
         axis.set_yticks(range(len(stats.labels)), stats.labels, fontsize=8)
     else:
         axis.set_ylabel("label")
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axis.set_xlabel("client")
     figure.colorbar(image, ax=axis, label="share of the client's samples", pad=0.01)

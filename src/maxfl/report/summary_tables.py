@@ -66,22 +66,32 @@ def _groups(series: Mapping[Key, Series], case: str, method: str) -> list[tuple[
 def clients_table(traces: Mapping[TraceKey, Trace], metric: MetricInfo) -> Table:
     """List every client of each run: whether it is satisfied in the end, and why."""
     rows: list[tuple[Cell, ...]] = []
+    has_several = any(trace.picked is not None for trace in traces.values())
     for (case, method, seed), trace in traces.items():
         gap = trace.test_gap[-1]
         for k in range(len(trace.seen)):
             rows.append((
                 case, method, trace.model, seed, str(trace.name[k]),
+                *_picked(trace, k, has_several),
                 "seen" if trace.seen[k] else "unseen",
                 int(trace.train_samples[k]), "yes" if trace.flipped[k] else "no",
                 *client_cells(trace, k, float(gap[k]), metric),
             ))  # fmt: skip
     decides = deciding_words(next(iter(traces.values())).decides if traces else None)
     headings = (
-        "data", "method", "model", "seed", "client", "group", "training samples", "flipped",
+        "data", "method", "model", "seed", "client", *(["picked model"] if has_several else []),
+        "group", "training samples", "flipped",
         "requirement", f"test {decides}", "gap", measure_of(metric).heading,
         measure_of(metric, "solo").heading, "satisfied", "willing", "sampled", "participated",
     )  # fmt: skip
     return narrow(Table("clients", "Every client in the end", headings, rows))
+
+
+def _picked(trace: Trace, k: int, has_several: bool) -> tuple[Cell, ...]:
+    """Return the model of a portfolio that a client picked, where a table has portfolios."""
+    if not has_several:
+        return ()
+    return ("" if trace.picked is None else str(trace.picked[-1, k]),)
 
 
 def client_cells(trace: Trace, k: int, gap: float, metric: MetricInfo) -> tuple[Cell, ...]:

@@ -7,12 +7,18 @@ lies above 0; else the two are not told apart. One seed allows neither.
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from maxfl.report.comparison import Standing, standing
+from maxfl.report.measures import APPEAL
 from maxfl.report.portfolio.sizes import models_of
-from maxfl.report.series import used_model
+from maxfl.report.series import drawn_methods, used_model, used_series
 from maxfl.report.statistics.compare import AHEAD, Results, few_seeds
 from maxfl.report.table import Estimate, Probability, Statistic
 
+SIGNIFICANT = 0.05
+FALL = 0.1
+"""By which GM-Appeal must fall after its best round to be worth a sentence."""
 MOST_LISTED = 4
 """Methods whose shares the sentence lists; tables have the others."""
 
@@ -28,6 +34,28 @@ def verdicts(results: Results) -> list[str]:
             lines.append(f"{case}: {words}." if case else f"{words}.")
         else:
             lines.append("It is not known whether the model meets anybody's requirement.")
+    return lines
+
+
+def falls(results: Results) -> list[str]:
+    """Name methods that satisfied clearly more clients well before the last round."""
+    source, series, _ = results
+    lines = []
+    for case in source.cases:
+        for method in drawn_methods(source, series, case):
+            appeal = used_series(series, case, method, "seen", APPEAL)
+            if appeal is None:
+                continue
+            means = np.nan_to_num(appeal.values).mean(0)
+            best = int(means.argmax())
+            if means[best] - means[-1] >= FALL:
+                where = f"{case}: " if case else ""
+                lines.append(
+                    f"{where}{method} had a GM-Appeal of {means[best]:.2f} after round "
+                    f"{appeal.rounds[best]}, and {means[-1]:.2f} after the last, round "
+                    f"{appeal.rounds[-1]}: fewer rounds, a smaller learning rate or a smaller "
+                    f"model may satisfy more clients. Choose these on other seeds than you show."
+                )
     return lines
 
 
@@ -78,6 +106,8 @@ def _evidence(found: Standing) -> str:
     if found.satisfied is not None:
         p = Probability(found.satisfied.all_seeds.p).texts[0]
         tested = f"; McNemar's p {p if p.startswith('<') else f'= {p}'}"
+        if found.lead.word != AHEAD and found.satisfied.all_seeds.p < SIGNIFICANT:
+            tested += ", which ignores how seeds differ: the interval decides"
     return f". Difference of the first two: {mean} points (95 % interval {low} to {high}{tested})"
 
 

@@ -36,7 +36,7 @@ from maxfl.report.statistics.pairing import pairs
 from maxfl.report.summary_tables import clients_table, summary_table
 from maxfl.report.table import Table, to_csv, to_latex, to_markdown
 from maxfl.report.traces import Partition, Trace, TraceKey, read_partition
-from maxfl.report.verdict import verdicts
+from maxfl.report.verdict import falls, verdicts
 from maxfl.utils.errors import InputError
 from maxfl.utils.files import write_json, write_whole
 
@@ -46,11 +46,19 @@ Traces = dict[TraceKey, Trace]
 
 
 class Report(NamedTuple):
-    """Where a report is, and what it says first."""
+    """Where a report is, and what it says first.
+
+    Attributes:
+        folder: Of the report.
+        verdicts: How methods stand, for each data set.
+        missing: What could not be shown.
+        falls: Methods that satisfied clearly more clients before the last round.
+    """
 
     folder: Path
     verdicts: list[str]
     missing: list[str]
+    falls: list[str]
 
 
 def write_report(
@@ -89,7 +97,7 @@ def _write(
     compared = pairs(source, series)
     comparison = comparison_table(results, compared)
     portfolio = portfolio_section(results)
-    said = verdicts(results)
+    said, fell = verdicts(results), falls(results)
     tables = [summary_table(source, series), *([comparison] if comparison else [])]
     # Beside the old report, so that it stands until the new one is whole.
     partial = out.with_name(f".{out.name}.partial")
@@ -102,7 +110,7 @@ def _write(
             _draw(partial / "figures", source, series, traces)
             _draw_portfolios(partial / "figures", results, portfolio)
         write_whole(partial / CARDS, cards(source).encode())
-        text = page(results, said, tables, compared, portfolio, title)
+        text = page(results, said, fell, tables, compared, portfolio, title)
         write_whole(partial / PAGE, text.encode())
         origin = {"folders": [str(f) for f in folders], "missing": source.missing}
         write_json(partial / ORIGIN, origin)
@@ -111,7 +119,7 @@ def _write(
         partial.rename(out)
     except OSError as error:
         raise InputError(f"can't write a report to {out}: {error.strerror or error}") from error
-    return Report(out, said, source.missing)
+    return Report(out, said, source.missing, fell)
 
 
 def _check_free(out: Path, force: bool) -> None:

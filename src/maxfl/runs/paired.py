@@ -67,7 +67,7 @@ def compare(
     """Compare two methods over the seeds and clients that both had.
 
     Each difference is A − B client by client, with a 95 % interval of a bootstrap over seeds and
-    clients; whom only one of them satisfies is tested (McNemar). docs/reports.md has how.
+    clients; whom only one of them satisfies is tested (McNemar).
 
     Args:
         a: A history, or a folder as ``maxfl compare`` takes it, such as ``"runs/two:maxfl"``.

@@ -126,7 +126,10 @@ def check_choice(name: str, value: Choice, choices: Iterable[str]) -> Choice:
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:
     """Return a question that names the known words near to one, "" if none is."""
-    near = get_close_matches(word, list(known), n=2, cutoff=0.75) if isinstance(word, str) else []
+    if not isinstance(word, str):
+        return ""
+    by_lower = {name.lower(): name for name in known}
+    near = [by_lower[n] for n in get_close_matches(word.lower(), by_lower, n=2, cutoff=0.75)]
     return f". Did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 

@@ -17,7 +17,7 @@ from maxfl.data.tables.roles import TableOptions, feature_columns
 from maxfl.data.tables.table import Table, listed
 from maxfl.utils.errors import InputError
 
-DROP = 'missing = "drop-rows" leaves those rows out'
+DROP = 'missing = "drop-rows" ([data] in a file) leaves those rows out'
 FILL = '"mean" and "zero" fill features in'
 
 

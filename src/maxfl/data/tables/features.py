@@ -197,7 +197,7 @@ def _plan_numbers(table: Table, name: str, where: str, zero: bool) -> Plan:
     notes = []
     if always_increases(column):
         notes.append(
-            f"column '{name}' grows from row to row, as identifiers do: if it is one, drop it"
+            f"column '{name}' grows from row to row, as identifiers do: if it is one, {DROP_IT}"
         )
     subtract = None
     if large := large_numbers(column):

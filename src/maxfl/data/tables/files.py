@@ -45,7 +45,8 @@ def read_table(path: Path, text: Sequence[str] = (), setting: str = "data.file")
     if path.is_dir():
         return checked(_hugging_face(path, where))
     if not path.exists():
-        raise InputError(f"{where}: there is no such file")
+        seen_from = "" if path.is_absolute() else f" in the current folder, {Path.cwd()}"
+        raise InputError(f"{where}: there is no such file{seen_from}")
     if path.stat().st_size == 0:
         raise InputError(f"{where} is empty: write it again")
     if not is_table(path):

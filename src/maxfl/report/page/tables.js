@@ -1,26 +1,33 @@
 // ---- every client --------------------------------------------------------------------------
-const COLUMNS = [
-  ["client", (r, k) => r.names[k], false], ["group", (r, k) => (r.seen[k] ? "seen" : "unseen"), false],
-  ["training samples", (r, k) => r.samples[k], 0], ["flipped", (r, k) => (r.flipped.includes(k) ? "yes" : "no"), false], ["requirement", (r, k) => r.requirement[k], 3], [`test ${D.decides}`, (r, k) => r.value[k], 3],
-  ["gap", (r, k) => r.gap[k], "+3"], [D.metric.heading, (r, k) => r.metric[k], D.metric.digits], [D.metric.solo, (r, k) => r.solo[k], D.metric.digits],
+// Name, value, digits (false for words), and of which runs it is shown.
+const ALL_COLUMNS = [
+  ["client", (r, k) => r.names[k], false],
   ["satisfied", (r, k, o) => (r.byzantine.includes(k) ? "Byzantine" : flag(o, k, o.E - 1, SATISFIED) ? "yes" : "no"), false],
+  ["satisfied in seeds", (r, k) => `${r.inSeeds[k][0]} of ${r.inSeeds[k][1]}`, false, (r) => r.inSeeds],
+  ["model picked", (r, k) => (r.picked[k] < 0 ? "n/a" : `model ${r.picked[k]}`), false, (r) => r.models],
+  ["gap", (r, k) => r.gap[k], "+3"], ["requirement", (r, k) => r.requirement[k], 3], [`test ${D.decides}`, (r, k) => r.value[k], 3],
+  [D.metric.heading, (r, k) => r.metric[k], D.metric.digits], [D.metric.solo, (r, k) => r.solo[k], D.metric.digits, () => !D.real],
+  ["training samples", (r, k) => r.samples[k], 0],
+  ["group", (r, k) => (r.seen[k] ? "seen" : "unseen"), false, (r) => r.seen.includes(0)],
+  ["flipped", (r, k) => (r.flipped.includes(k) ? "yes" : "no"), false, (r) => r.flipped.length],
   ["willing", (r, k, o) => (flag(o, k, o.E - 1, WILLING) ? "yes" : "no"), false],
   ["sampled", (r, k) => r.sampled[k], 0], ["participated", (r, k) => r.participated[k], 0],
-].filter(([name]) => !D.real || !["group", "flipped", D.metric.solo].includes(name));
+];
 const SOME = 20, FEW = 12;
-let sorting = { column: COLUMNS.findIndex(([name]) => name === "gap"), down: true }, everything = false;
+let sorting = { name: "gap", down: true }, everything = false;
 function everyone() {
   const run = state.run, trace = unpacked.get(run), table = $("table-everyone"), head = table.tHead, body = table.tBodies[0];
   head.textContent = ""; body.textContent = "";
-  const row = make(head, "tr");
-  COLUMNS.forEach(([name, , digits], i) => {
+  const columns = ALL_COLUMNS.filter(([, , , isShown]) => !isShown || isShown(run)), row = make(head, "tr");
+  if (!columns.some(([name]) => name === sorting.name)) sorting = { name: "gap", down: true };
+  columns.forEach(([name, , digits]) => {
     const th = make(row, "th", null, { scope: "col", class: digits === false ? "" : "number" });
-    if (sorting.column === i) th.setAttribute("aria-sort", sorting.down ? "descending" : "ascending");
+    if (sorting.name === name) th.setAttribute("aria-sort", sorting.down ? "descending" : "ascending");
     make(th, "button", name, { type: "button" }).addEventListener("click", () => {
-      sorting = { column: i, down: sorting.column === i ? !sorting.down : false }; everyone();
+      sorting = { name, down: sorting.name === name ? !sorting.down : false }; everyone();
     });
   });
-  const text = $("find").value.trim().toLowerCase(), which = $("which").value, value = COLUMNS[sorting.column][1];
+  const text = $("find").value.trim().toLowerCase(), which = $("which").value, value = columns.find(([name]) => name === sorting.name)[1];
   const clients = run.names.map((_, k) => k).filter((k) => run.names[k].toLowerCase().includes(text))
     .filter((k) => which === "all" || (flag(trace, k, trace.E - 1, SATISFIED) && !run.byzantine.includes(k)) === (which === "satisfied"));
   const natural = new Intl.Collator("en", { numeric: true });
@@ -32,15 +39,15 @@ function everyone() {
   });
   for (const k of clients.slice(0, everything ? undefined : SOME)) {
     const tr = make(body, "tr", null, { "data-client": k });
-    for (const [, get, digits] of COLUMNS) {
+    for (const [name, get, digits] of columns) {
       const v = get(run, k, trace);
       const text = v === null ? "n/a" : digits === false || digits === 0 ? v : digits === "+3" ? signed(v, 3) : v.toFixed(digits ?? significant(v));
-      const td = make(tr, "td", get === COLUMNS[0][1] ? null : text, digits === false ? {} : { class: "number" });
-      if (get === COLUMNS[0][1]) make(td, "button", text, { type: "button", class: "link" });  // a click on it is one on the row
+      const td = make(tr, "td", name === "client" ? null : text, digits === false ? {} : { class: "number" });
+      if (name === "client") make(td, "button", text, { type: "button", class: "link" });  // a click on it is one on the row
     }
     tr.addEventListener("click", () => choose(k));
   }
-  if (!clients.length) make(make(body, "tr"), "td", "No client is like that.", { colspan: COLUMNS.length });
+  if (!clients.length) make(make(body, "tr"), "td", "No client matches.", { colspan: columns.length });
   $("more").hidden = everything || clients.length <= SOME; $("more").textContent = `Show all ${clients.length}`;
   $("everyone-of").textContent = `${theCase().methods[run.method].name}${D.real ? "" : `, seed ${run.seed}`}: ${clients.length} clients`;
   markRows();
@@ -58,7 +65,7 @@ async function comparePair() {
   place.textContent = "";
   const note = (text) => make(place, "p", text, { class: "empty" });
   $("pair-controls").hidden = here.methods.length < 2;
-  if (here.methods.length < 2) return note("There is only one method. To compare methods, name several folders or a sweep.");
+  if (here.methods.length < 2) return note("There is only one method. To compare it with others: maxfl report FOLDER OTHER, or the folder of a sweep over algorithm.name.");
   if (a === b) return note("Choose two methods.");
   const pair = here.pairs.find((p) => (p[0] === a && p[1] === b) || (p[0] === b && p[1] === a));
   if (!pair) return note("These two never had the same clients with the same seed, so they can't be paired.");

@@ -195,7 +195,10 @@ def few_seeds(seeds: int) -> str:
     """Say how little a few seeds can tell; "" if they are five or more."""
     if seeds >= FEWEST_SEEDS:
         return ""
-    how = 'run at least five, as with `maxfl sweep FILE --over "seed=[0,1,2,3,4]"`'
+    how = (
+        """run at least five, as with `maxfl sweep FILE --over 'algorithm.name=["maxfl-auto", """
+        """"fedavg"]' --over "seed=[0,1,2,3,4]"`"""
+    )
     if seeds == 1:
         return (
             "One seed tells of these two models, not of the methods: another seed may turn their "

@@ -38,8 +38,7 @@ ALTERNATIVES = {
 # missing = "mean"
 """,
     "training": """
-# Steps of the server that shrink over the rounds, for any method (docs/methods.md); by default they
-# do not.
+# Steps of the server that shrink over the rounds, for any method; by default they do not.
 # [schedule]
 # server = "exponential"
 # server_end = 0.18
@@ -54,7 +53,8 @@ ALTERNATIVES = {
 """What may be put in place of a table's defaults, commented out."""
 HEAD = """\
 # A run: maxfl run FILE trains it, and maxfl report FOLDER shows what came out. All values here are
-# the defaults, so any line may go. All settings: docs/configuration.md; all names: maxfl list.
+# the defaults, so any line may go. All names: maxfl list. All settings:
+# https://maxfl.github.io/maxfl/configuration.html
 """
 TAIL = """
 # Every combination of some lists: maxfl sweep FILE. Remove the signs # to try it.
