@@ -80,6 +80,13 @@ def test_the_readmes_table_of_speed_is_of_the_results():
     assert filled(page) == page, "run python scripts/fill_speed_table.py"
 
 
+def test_the_seconds_of_the_demo_are_those_measured():
+    seconds = json.loads((ROOT / "benchmarks/results/demo.json").read_text())["seconds"]
+    rows = rows_of("docs/performance.md", "| part of `make demo` |")
+    assert {part: int(s) for part, s in rows} == seconds
+    assert f"takes {sum(seconds.values())} s with the installation" in performance_words()
+
+
 def test_the_page_of_frameworks_has_the_peers_record():
     workloads = json.loads((ROOT / "benchmarks/results/peers.json").read_text())["workloads"]
 
