@@ -82,7 +82,7 @@ def test_the_readmes_table_of_speed_is_of_the_results():
 
 def test_the_seconds_of_the_demo_are_those_measured():
     seconds = json.loads((ROOT / "benchmarks/results/demo.json").read_text())["seconds"]
-    rows = rows_of("docs/performance.md", "| part of `make demo` |")
+    rows = rows_of("docs/performance.md", "| part of make demo |")
     assert {part: int(s) for part, s in rows} == seconds
     assert f"takes {sum(seconds.values())} s with the installation" in performance_words()
 
