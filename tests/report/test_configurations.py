@@ -54,3 +54,14 @@ def test_the_temperature_of_weights_is_found_from_them():
     gap = np.array([-2.0, -0.5, 0.0, 0.3, 4.0, 900.0])
     assert observed_temperature(gap, weight(gap, 0.0, 0.7)) == pytest.approx(0.7, rel=1e-4)
     assert observed_temperature(gap, np.full(6, 0.25)) == FLAT
+
+
+def test_what_all_portfolios_share_is_no_part_of_a_name(tmp_path):
+    runs = [
+        write_run(tmp_path / str(n), make_history(4, 2), settings_of("maxfl") | portfolio)
+        for n, portfolio in enumerate(
+            [{}, *({"portfolio": {"models": m, "patience": 20}} for m in (2, 3))]
+        )
+    ]
+    methods = [c.method for c in read(runs).configurations]
+    assert methods == ["MaxFL", "MaxFL, 2 models", "MaxFL, 3 models"]

@@ -66,7 +66,7 @@ class ProgressBar:
                 later = "" if left is None else f", about {left:.0f} s left"
                 self._say(f"{label}, {done} of {total}{later if at < end else ''}", last=at == end)
             else:
-                label += f", {done} of {total} clients"
+                label += f", {done} of {total} models"
                 self._progress.update(self._task, description=label)
                 self._say(label)
 

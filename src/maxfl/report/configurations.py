@@ -109,7 +109,7 @@ def _with_names(found: Sequence[Found]) -> list[Configuration]:
             key
             for key in _differing([one.settings for one, c in zip(found, cases, strict=True)
                                    if c == case])
-            if not key.startswith("data.")
+            if not key.startswith("data.") and not _is_of_portfolios(key, found)
         ]
         for case in set(cases)
     }  # fmt: skip
@@ -143,6 +143,13 @@ def _with_names(found: Sequence[Found]) -> list[Configuration]:
         )
         for one, seed, case in zip(found, seeds, cases, strict=True)
     ]
+
+
+def _is_of_portfolios(key: str, found: Sequence[Found]) -> bool:
+    """Tell whether all portfolios have the same value of a setting that single models lack."""
+    if not key.startswith("portfolio.") or key == "portfolio.models":
+        return False
+    return len({repr(one.settings[key]) for one in found if key in one.settings}) == 1
 
 
 def _is_default(settings: Mapping[str, Any], key: str) -> bool:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from maxfl.core.metrics import MetricInfo
 from maxfl.report.configurations import Configuration
-from maxfl.report.measures import deciding_words
+from maxfl.report.measures import capitalised, deciding_words
 from maxfl.report.model_card.model import model_lines
 from maxfl.report.model_card.results import (
     answer_lines,
@@ -83,7 +83,9 @@ def sections(configuration: Configuration, trace: Trace | None) -> list[Section]
 
 
 def _sentence(words: str) -> str:
-    return f"{words[:1].upper()}{words[1:]}."
+    """Return words as a sentence; a file keeps its name."""
+    is_file = "." in words.split(" ")[0]
+    return f"{words if is_file else capitalised(words)}."
 
 
 def _split(settings: Mapping[str, Any]) -> list[str]:

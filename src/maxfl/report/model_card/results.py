@@ -88,7 +88,8 @@ def unserved_lines(
         order = np.argsort(-gap[unsatisfied], kind="stable")
         worst = np.flatnonzero(unsatisfied)[order][:MOST_NAMED]
         named = ", ".join(f"{client_words(trace.name[k])} (gap {gap[k]:.2f})" for k in worst)
-        lines.append(f"{'The worst off: ' if count > len(worst) else ''}{named}.")
+        begin = f"The {len(worst)} worst off: " if count > len(worst) else ""
+        lines.append(f"{begin}{named}.")
     return lines
 
 
