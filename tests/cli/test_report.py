@@ -1,10 +1,13 @@
-"""``maxfl watch``: what it shows, until the run ends."""
+"""``maxfl watch`` and ``maxfl report --live``: what they show, until the run or the user ends."""
 
+import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -54,3 +57,34 @@ def test_watching_a_real_run_until_it_ends(tmp_path, capsys):
     finally:
         run.kill()
     assert "Finished. Look at it: maxfl report" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--live", "--out", "elsewhere"], "--out and --live: a live page writes nothing"),
+        (["--live", "--force"], "--force and --live"),
+        (["--live", "--no-figures"], "--no-figures and --live"),
+        (["--port", "8000"], "--port is that of a live page: add --live"),
+    ],
+)
+def test_what_does_not_go_with_a_live_page(maxfl, tmp_path, options, said):
+    started(tmp_path / "run")
+    assert said in maxfl("report", tmp_path / "run", *options, code=2)
+
+
+@pytest.mark.processes
+def test_a_live_page_is_served_until_it_is_interrupted(tmp_path):
+    started(tmp_path / "run")
+    code = "from maxfl.cli import main; main()"
+    command = [sys.executable, "-uc", code, "report", tmp_path / "run", "--live"]
+    served = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, bufsize=1)
+    try:
+        address = served.stdout.readline().split()[0]
+        with urllib.request.urlopen(f"{address}status.json") as answer:
+            (work,) = json.load(answer)["work"]
+        assert work["headline"].startswith("training, 4 of 10 rounds")
+        served.send_signal(signal.SIGINT)
+        assert "no longer served" in served.communicate(timeout=20)[0]
+    finally:
+        served.kill()
