@@ -52,7 +52,7 @@ bench-peers: $(VENV)/installed-dev
 # Builds dist/, looks it over and tries the wheel elsewhere; uploads nothing. TAG=v0.2.0 is held to
 # the version and the changes.
 release: $(VENV)/installed-release
-	$(BIN)/python scripts/release.py $(if $(TAG),--tag $(TAG))
+	$(BIN)/python scripts/release.py $(if $(TAG),--tag '$(TAG)')
 
 # Tests with the lowest and the newest versions that pyproject.toml allows: about ten minutes.
 ranges: $(VENV)/installed-dev

@@ -6,7 +6,6 @@ import runpy
 import numpy as np
 import pytest
 
-from maxfl.cli.terminal import spread
 from maxfl.paper.catalogue import EXHIBITS
 from support.commands import ROOT
 from support.data_files import need
@@ -102,14 +101,16 @@ def test_the_reproductions_summary_quotes_the_reference_runs():
     from maxfl.paper.cluster_limit_study import limit_rows, read_limit
     from maxfl.paper.declare import Column
     from maxfl.paper.results import read, reference_run
+    from maxfl.paper.words import digits_of, our_cell
 
     page = (ROOT / "docs/reproduction.md").read_text(encoding="utf-8")
     text = " ".join(page[page.index("## In short") : page.index("## tab:testacc")].split())
 
     def figure(study, method, metric, digits, part="FMNIST", model="global"):
         results = read(reference_run(study), study)
-        values = results.final(method, Column(part, "seen", metric, model))
-        return spread(values.tolist(), digits).replace("\N{NO-BREAK SPACE}", " ")
+        column = Column(part, "seen", metric, model)
+        assert digits_of(column) == digits
+        return our_cell(results.final(method, column), column)  # as in the tables of the page
 
     def mean(*what, **more):
         return figure(*what, **more).split(" ± ")[0]

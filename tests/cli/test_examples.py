@@ -55,8 +55,8 @@ def test_nothing_is_written_where_a_file_is_there(maxfl, new_folder):
 def test_a_place_that_is_no_folder_is_refused(maxfl, new_folder):
     (new_folder / "file").touch()
     assert "file is a file: name a new folder" in maxfl("examples", "file", code=2)
-    text = maxfl("examples", "/proc/none", code=2)
-    assert "can't write to /proc/none: No such file or directory; name another folder" in text
+    text = " ".join(maxfl("examples", "file/below", code=2).split())
+    assert re.search("can't write to file/below: .*; name another folder", text)
 
 
 def test_links_lead_out_of_the_new_folder(maxfl, new_folder):

@@ -51,3 +51,11 @@ def test_clients_are_counted_where_they_are_known(tmp_path):
     source = read([write_run(tmp_path / "run", history, settings, 0, "federation")])
     traces = read_traces(source, all_series(source))
     assert dict(facts(source.configurations, traces))["Clients"] == "5, and 2 unseen"
+
+
+def test_of_a_streamed_federation_those_are_counted_that_evaluate(tmp_path):
+    settings = settings_of("maxfl") | {"data": {"source": "disk"}}
+    run = write_run(tmp_path / "run", make_history(7, 3), settings, 0, "federation")
+    source = read([run])
+    found = facts(source.configurations, read_traces(source, all_series(source)))
+    assert dict(found)["Clients"] == "7 (those that evaluate the model)"

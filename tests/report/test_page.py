@@ -207,6 +207,9 @@ def test_the_main_figure_is_in_view_on_a_phone(running, path):
     assert not opened.page.is_visible("#glance")  # one tap away
     opened.page.click("summary:has-text('Settings')")
     assert opened.page.is_visible("#glance")
+    opened.page.click("summary:has-text('Settings')")
+    opened.page.set_viewport_size({"width": 844, "height": 390})  # turned round
+    opened.page.wait_for_selector("#glance", state="visible")
     opened.page.close()
 
 
@@ -249,6 +252,9 @@ def test_everything_is_reached_and_moved_by_keys(running, path):
     row = page.locator("#table-everyone tbody tr:nth-child(3)")
     assert "chosen" in row.get_attribute("class")
     assert row.locator("button").get_attribute("aria-pressed") == "true"
+    page.focus("#table-everyone th:nth-child(1) button")
+    keys.press("Enter")
+    assert page.evaluate("document.activeElement.textContent") == "client"  # the focus stays
     page.focus("#table-summary th:nth-child(4) button")
     keys.press("Space")
     assert page.locator("#table-summary th:nth-child(4)").get_attribute("aria-sort") == "ascending"
@@ -309,6 +315,11 @@ def test_two_methods_on_many_data_sets_are_a_phase_diagram(running, tmp_path):
     leads = opened.page.locator(".phases td b").all_inner_texts()
     assert len(leads) == 4
     assert all(lead.startswith("+") for lead in leads)  # MaxFL is A
+    for cell in opened.page.locator(".phases td").all():
+        ink, paper = cell.evaluate(
+            "one => [getComputedStyle(one).color, getComputedStyle(one).backgroundColor]"
+        )
+        assert contrast(ink, paper) >= 4.5
     opened.page.select_option("#phase-a", "FedAvg")
     opened.page.select_option("#phase-b", "MaxFL")
     turned = opened.page.locator(".phases td b").all_inner_texts()

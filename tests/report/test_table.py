@@ -46,3 +46,12 @@ def test_intervals_and_p_values_are_printed_alike_everywhere():
     assert r"0.030 & $<$0.001 & n/a" in to_latex(table)
     assert 'data-sort="+12.3">+12.3 <small>(+2.0 to +20.0)</small>' in to_html(table)
     assert 'data-sort="1e-09">&lt;0.001' in to_html(table)
+
+
+def test_halves_are_rounded_alike_wherever_they_stand():
+    means = [0.415, 0.1 + 0.2 + 0.115, 0.41500000000000004, 0.41499999999999998]
+    assert {Statistic.of([v], 2).printed[0] for v in means} == {"0.42"}
+    assert {Statistic.of([v], 0, percent=True).printed[0] for v in means} == {"42"}
+    assert {Estimate.of((v, v, v), 2).texts[0] for v in means} == {"+0.42"}
+    assert {Estimate.of((v, v, v), 0, percent=True).texts[0] for v in means} == {"+42"}
+    assert Statistic.of([-0.0001], 2, signed=True).printed[0] == "+0.00"

@@ -10,6 +10,7 @@ import maxfl
 from maxfl.runs.live import LivePage
 from maxfl.runs.results import write_history
 from maxfl.utils.errors import InputError
+from maxfl.utils.files import write_json
 from support.browser import browser
 from support.made_runs import make_history, started, with_origin
 
@@ -73,6 +74,7 @@ def test_it_answers_this_machine_alone(tmp_path):
         assert address.startswith("http://127.0.0.1:")
         for path, headers, status in (
             ("", {"Host": "elsewhere.example"}, 403),
+            ("", {"Host": "127.0.0.1.example:80"}, 403),
             ("../../etc/passwd", {}, 404),
             ("run/experiment.json", {}, 404),
         ):
@@ -81,6 +83,49 @@ def test_it_answers_this_machine_alone(tmp_path):
                 urllib.request.urlopen(request)
             assert refused.value.code == status
             refused.value.close()
+
+
+def test_it_answers_through_a_tunnel(tmp_path):
+    started(tmp_path / "run")
+    with LivePage([tmp_path / "run"]).served() as address:
+        request = urllib.request.Request(address, headers={"Host": "localhost:9000"})
+        with urllib.request.urlopen(request) as answer:
+            assert answer.status == 200
+
+
+def test_a_file_that_is_damaged_now_may_be_whole_in_a_moment(tmp_path):
+    started(tmp_path / "run")
+    page = LivePage([tmp_path / "run"])
+    whole = (tmp_path / "run/progress.json").read_bytes()
+    with page.served() as address:
+        (tmp_path / "run/progress.json").write_bytes(b"[1, 2]")
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"{address}status.json")
+        assert refused.value.code == 500
+        assert refused.value.read()
+        refused.value.close()
+        (tmp_path / "run/progress.json").write_bytes(whole)
+        with urllib.request.urlopen(f"{address}status.json") as answer:
+            assert answer.status == 200
+
+
+def test_a_run_begun_anew_is_followed_anew(tmp_path):
+    history = with_origin(make_history(6, 4), maxfl.maxfl())
+    folder = write_history(history, tmp_path / "run")
+    page = LivePage([folder])
+    first = page.page()
+    assert page.page() is first  # made once
+    (folder / "summary.json").rename(tmp_path / "summary.json")
+    assert "in progress" in page.page()
+    (tmp_path / "summary.json").rename(folder / "summary.json")
+    assert page.page() is not first
+
+
+def test_curves_of_a_sweep_end_where_its_runs_do(tmp_path):
+    started(tmp_path / "sweep/groups/0000")
+    write_json(tmp_path / "sweep/experiment.json", {"groups": {str(n): {} for n in range(10)}})
+    (work,) = LivePage([tmp_path / "sweep"]).status()["work"]
+    assert (work["total"], work["end"]) == (100, 10)
 
 
 def test_wrong_folders_and_ports_are_refused(tmp_path):

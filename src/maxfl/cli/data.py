@@ -31,6 +31,8 @@ app = typer.Typer(help="Data sets: what is here, how to get the rest, how they a
 Folder = Annotated[
     Path | None, typer.Option("--dir", help="Folder to look in first, before MAXFL_DATA.")
 ]
+MOST_LABELS = 20
+"""Classes that are named one by one."""
 Vectors = Annotated[str, typer.Option("--vectors", help="GloVe file for tweets, without .txt.")]
 
 
@@ -109,6 +111,7 @@ def show_command(
         raise InputError(f"can't write {figure}: {error}; choose another --out") from error
     console.print(f"[bold]{escape(stats.title)}[/]")
     console.print(_table(stats))
+    console.print(_labels(stats, federation.classes), markup=False, highlight=False)
     console.print(
         "Training, judging and test: samples of each client. * Effective number of its labels, "
         "1/Σ share². Labels of flipped clients are shown flipped.",
@@ -117,6 +120,18 @@ def show_command(
     for note in stats.notes:
         console.print(f"Note: {note}.", style="yellow", markup=False, highlight=False)
     console.print(f"Figure: {figure}\nClients: {table}", soft_wrap=True, markup=False)
+
+
+def _labels(stats: "FederationStats", classes: int | None) -> str:
+    """Say what is predicted: numbers, or classes with how many samples there are of each."""
+    if classes is None:
+        return "Labels are numbers or sequences, not classes."
+    counts = stats.counts.sum(0)
+    if len(counts) > MOST_LABELS:
+        fewest, most = int(counts.min()), int(counts.max())
+        return f"Labels: {len(counts)} classes of {fewest:,} to {most:,} samples."
+    each = (f"{name} ({count:,})" for name, count in zip(stats.labels, counts, strict=True))
+    return f"Labels, with their samples: {', '.join(each)}."
 
 
 @app.command("write", cls=ComputingCommand)

@@ -15,6 +15,7 @@ from rich.table import Table
 from maxfl.cli.signals import interruptible
 from maxfl.cli.terminal import console
 from maxfl.utils.errors import InputError
+from maxfl.utils.paths import EXPERIMENT
 
 if TYPE_CHECKING:
     from maxfl.runs.watch import Status
@@ -24,6 +25,8 @@ app = typer.Typer()
 BLOCKS = "▁▂▃▄▅▆▇█"
 BAR_WIDTH = 60
 MOST_ROWS, MOST_WARNINGS = 12, 5
+PATIENCE = 30.0
+"""Seconds that a live page waits for a run that has not begun yet."""
 
 Folders = Annotated[
     list[Path], typer.Argument(metavar="DIR...", help="Folders of runs, sweeps or studies.")
@@ -89,6 +92,7 @@ def _refuse_with_live(out: Path | None, force: bool, figures: bool) -> None:
 def _serve(folders: list[Path], title: str | None, port: int | None) -> None:
     from maxfl.runs.live import LivePage
 
+    _wait_for(folders)
     page = LivePage(folders, title)
     with page.served(port or 0) as address, interruptible():
         console.print(f"{address}  (Ctrl-C ends the page, not the run)", highlight=False)
@@ -97,6 +101,14 @@ def _serve(folders: list[Path], title: str | None, port: int | None) -> None:
                 time.sleep(3600)
         except KeyboardInterrupt:
             console.print("The page is no longer served.")
+
+
+def _wait_for(folders: list[Path]) -> None:
+    """Wait a little for runs that were started a moment ago."""
+    deadline = time.monotonic() + PATIENCE
+    with console.status("Waiting for the run to begin"), interruptible():
+        while time.monotonic() < deadline and not all((f / EXPERIMENT).is_file() for f in folders):
+            time.sleep(0.2)
 
 
 @app.command("watch")

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from maxfl.paper.declare import Column, Exhibit
 from maxfl.paper.results import PERCENT, StudyResults
+from maxfl.report.table import decimal_text
 
 WORDS = {
     "test_accuracy": "test accuracy",
@@ -44,8 +45,8 @@ def heading(column: Column) -> str:
 def our_cell(values: NDArray[Any], column: Column) -> str:
     """Return mean ± standard deviation, or the one value of a single seed."""
     digits = digits_of(column)
-    mean = f"{np.mean(values):.{digits}f}"
-    return f"{mean} ± {std(values):.{digits}f}" if len(values) > 1 else mean
+    mean = decimal_text(float(np.mean(values)), digits)
+    return f"{mean} ± {decimal_text(std(values), digits)}" if len(values) > 1 else mean
 
 
 def std(values: NDArray[Any]) -> float:

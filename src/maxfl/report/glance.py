@@ -28,7 +28,7 @@ def facts(configurations: Sequence[Configuration], traces: Mapping[TraceKey, Tra
     seeds = [] if configurations[0].is_real else [c.seed for c in configurations]
     found = [
         ("Data", _values(c.data for c in configurations)),
-        ("Clients", _values(map(_counted, traces.values()) if traces else map(_clients, settings))),
+        ("Clients", _values(_clients(c, traces) for c in configurations)),
         ("Model", _values(map(_model, settings))),
         ("Rounds", _values(map(_rounds, settings))),
         ("Learning rates", _values(map(_rates, settings))),
@@ -51,12 +51,13 @@ def _values(values: Iterable[str]) -> str:
     return "; ".join(different) if any("," in v for v in different) else ", ".join(different)
 
 
-def _counted(trace: Trace) -> str:
-    seen = int(trace.seen.sum())
-    return _client_words(seen, len(trace.seen) - seen)
-
-
-def _clients(settings: Settings) -> str:
+def _clients(configuration: Configuration, traces: Mapping[TraceKey, Trace]) -> str:
+    settings = configuration.settings
+    if trace := traces.get((configuration.case, configuration.method, configuration.seed)):
+        seen = int(trace.seen.sum())
+        words = _client_words(seen, len(trace.seen) - seen)
+        is_streamed = settings.get("data.source") == "disk" or "streaming.eval_clients" in settings
+        return f"{words} (those that evaluate the model)" if is_streamed else words
     clients, unseen = settings.get("data.clients"), settings.get("data.unseen", 0)
     return "" if clients is None else _client_words(clients, unseen)
 

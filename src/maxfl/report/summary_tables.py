@@ -91,7 +91,9 @@ def _picked(trace: Trace, k: int, has_several: bool) -> tuple[Cell, ...]:
     """Return the model of a portfolio that a client picked, where a table has portfolios."""
     if not has_several:
         return ()
-    return ("" if trace.picked is None else str(trace.picked[-1, k]),)
+    if trace.picked is None:
+        return ("",)
+    return ("n/a" if trace.picked[-1, k] < 0 else str(trace.picked[-1, k]),)
 
 
 def client_cells(trace: Trace, k: int, gap: float, metric: MetricInfo) -> tuple[Cell, ...]:

@@ -5,6 +5,7 @@ import html
 import io
 import textwrap
 from collections.abc import Iterator, Sequence
+from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,8 +53,8 @@ class Statistic(NamedTuple):
         """Mean and standard deviation as text; the latter empty for a single seed."""
         if not np.isfinite(self.mean):
             return "n/a", ""
-        mean = _number(self.mean, self.digits, self.signed)
-        return mean, "" if self.std is None else f"{self.std:.{self.digits}f}"
+        mean = decimal_text(self.mean, self.digits, self.signed)
+        return mean, "" if self.std is None else decimal_text(self.std, self.digits)
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -96,7 +97,7 @@ class Estimate(NamedTuple):
     def texts(self) -> tuple[str, ...]:
         """What columns of a file hold."""
         return tuple(
-            _number(v, self.digits, self.signed) if np.isfinite(v) else "n/a" if i == 0 else ""
+            decimal_text(v, self.digits, self.signed) if np.isfinite(v) else "n/a" if i == 0 else ""
             for i, v in enumerate((self.mean, self.low, self.high))
         )
 
@@ -129,9 +130,13 @@ LEAST_P = 0.001
 """Smaller p-values are not printed: no assumption holds that well."""
 
 
-def _number(value: float, digits: int, signed: bool) -> str:
-    """Write a number, without a minus before a zero."""
-    text = f"{value:{'+' if signed else ''}.{digits}f}"
+def decimal_text(value: float, digits: int, signed: bool = False) -> str:
+    """Write a number, halves to even, without a minus before a zero.
+
+    As a decimal of ten digits: 0.415 is 0.42 and 41.5 is 42, whatever the last bits of a float.
+    """
+    rounded = Decimal(f"{value:.10g}").quantize(Decimal(1).scaleb(-digits), ROUND_HALF_EVEN)
+    text = f"{rounded:{'+' if signed else ''}f}"
     return text.replace("-", "+" if signed else "") if float(text) == 0 else text
 
 

@@ -53,6 +53,7 @@ class LivePage:
     def page(self) -> str:
         """Return the page of the report if all work is finished, else the one that follows it."""
         if not all(read_status(folder).finished for folder in self.folders):
+            self._report = None  # of a run that was finished before, and is run anew
             return self._following()
         with self._lock:  # two browsers, one report
             if self._report is None:
@@ -94,6 +95,7 @@ def _shown(folder: Path, status: Status) -> dict[str, Any]:
         "done": status.done,
         "total": status.total,
         "rounds": status.trail.get("round", []),
+        "end": status.trail_end,
         "measures": [
             {"words": m.words, "percent": m.percent, "values": status.trail.get(m.key, [])}
             for m in measures
@@ -115,9 +117,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Send the page, or how far the work is."""
-        # Under another name a page from elsewhere could read this one (DNS rebinding).
-        port = str(self.connection.getsockname()[1])
-        if self.headers.get("Host") not in (f"{LOOPBACK}:{port}", f"localhost:{port}"):
+        # Under another name a page from elsewhere could read this one (DNS rebinding). The port may
+        # differ: that of a tunnel from another machine.
+        if self.headers.get("Host", "").rpartition(":")[0] not in (LOOPBACK, "localhost"):
             self.send_error(HTTPStatus.FORBIDDEN)
             return
         answers = {
@@ -130,8 +132,11 @@ class _Handler(BaseHTTPRequestHandler):
         kind, content = answers[self.path]
         try:
             self._send(kind, content())
-        except InputError as error:  # such as a folder that was removed
-            self._send("text/plain", str(error), HTTPStatus.INTERNAL_SERVER_ERROR)
+        except ConnectionError:
+            pass  # the browser did not wait
+        except Exception as error:  # such as a folder that was removed; the next answer may be fine
+            said = str(error) if isinstance(error, InputError) else f"can't be read now: {error!r}"
+            self._send("text/plain", said, HTTPStatus.INTERNAL_SERVER_ERROR)
 
     def _send(self, kind: str, content: str, status: HTTPStatus = HTTPStatus.OK) -> None:
         body = content.encode()

@@ -41,6 +41,7 @@ class Status(NamedTuple):
         warnings: What goes wrong without an error.
         metric: The model's first, which is among what was measured.
         how_to_finish: What to do if it stopped.
+        trail_end: The last round of the run whose trail this is; 0 if not yet known.
     """
 
     stage: str
@@ -56,6 +57,7 @@ class Status(NamedTuple):
     warnings: list[str]
     metric: MetricInfo = ACCURACY
     how_to_finish: str = ""
+    trail_end: float = 0.0
 
     @property
     def measures(self) -> tuple[Measure, ...]:
@@ -77,7 +79,8 @@ class Status(NamedTuple):
         """Why somebody should look after it; "" if nobody needs to."""
         if self.alive is False and not self.finished:
             return f"stopped ({self.stopped or 'no process is at work'}): {self.how_to_finish}"
-        return f"no sign of life for {_duration(self.silent)}" if self.silent > QUIET else ""
+        minutes = int(self.silent // 60)
+        return f"no sign of life for {minutes} min" if self.silent > QUIET else ""
 
 
 def _duration(seconds: float) -> str:
@@ -159,6 +162,7 @@ def _run(folder: Path) -> Status:
         now.trail,
         now.warnings,
         now.metric,
+        trail_end=now.total if known else 0.0,
     )
 
 
@@ -209,6 +213,7 @@ def _sweep(folder: Path, groups: int) -> Status:
         latest.trail,
         [text for status in statuses for text in status.warnings],
         latest.metric,
+        trail_end=rounds,
     )
 
 

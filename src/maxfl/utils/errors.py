@@ -128,8 +128,11 @@ def did_you_mean(word: object, known: Iterable[str]) -> str:
     """Return a question that names the known words near to one, "" if none is."""
     if not isinstance(word, str):
         return ""
-    by_lower = {name.lower(): name for name in known}
-    near = [by_lower[n] for n in get_close_matches(word.lower(), by_lower, n=2, cutoff=0.75)]
+    by_lower: dict[str, list[str]] = {}
+    for name in known:
+        by_lower.setdefault(name.lower(), []).append(name)
+    matches = get_close_matches(word.lower(), by_lower, n=2, cutoff=0.75)
+    near = [name for match in matches for name in by_lower[match]][:2]
     return f". Did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 

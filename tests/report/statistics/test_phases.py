@@ -61,3 +61,28 @@ def test_one_data_set_has_no_diagram(tmp_path):
 def test_a_lead_of_one_seed_is_over_clients(tmp_path):
     _, found = found_in(write_all(tmp_path, [{"alpha": 0.1}, {"alpha": 5.0}]))
     assert np.isfinite(found.leads[0].interval).all()
+
+
+def test_no_data_set_is_hidden_behind_another(tmp_path):
+    places = [{"alpha": a, "clients": c} for a, c in ((0.1, 12), (1.0, 12), (0.1, 100))]
+    places.append({"alpha": 0.1, "clients": 12, "flip": "reverse"})  # which the others lack
+    results, found = found_in(write_all(tmp_path, places))
+    assert found.grid.rows == [""]
+    assert found.grid.columns == results.source.cases
+    assert found.grid.cases == [[0, 1, 2, 3]]
+
+
+def test_a_rate_tuned_for_each_data_set_is_no_axis(tmp_path):
+    runs = [
+        write_run(
+            tmp_path / f"{name}-{alpha}",
+            make_history(6, 3, drift=drift),
+            settings_of(name) | {"data": {"alpha": alpha}, "training": {"local_lr": alpha / 10}},
+            0,
+            str(alpha),
+        )
+        for alpha in (0.1, 1.0)
+        for name, drift in (("fedavg", 0.05), ("maxfl", 0.3))
+    ]
+    _, found = found_in(runs)
+    assert found.grid.rows == [""]

@@ -19,10 +19,10 @@ function leadOf(cell, a, b) {
 }
 function phaseColour({ m, low, high }) {
   const depth = Math.min(1, Math.abs(m) / WIDEST), [r, g, b] = m >= 0 ? [8, 81, 156] : [166, 54, 3];
-  const at = (v) => Math.round(255 + (v - 255) * .85 * depth), unsure = low === null || (low <= 0 && high >= 0);
-  const paint = `rgb(${at(r)},${at(g)},${at(b)})`, ink = depth > .6 ? "#fff" : "#1c2530";
+  const at = (v) => Math.round(255 + (v - 255) * .6 * depth), unsure = low === null || (low <= 0 && high >= 0);
+  const paint = `rgb(${at(r)},${at(g)},${at(b)})`;
   const hatch = unsure ? `;background-image:repeating-linear-gradient(45deg,transparent 0 7px,rgba(86,97,110,.28) 7px 9px)` : "";
-  return `background-color:${paint}${hatch};color:${ink}`;
+  return `background-color:${paint}${hatch};color:#1c2530`;
 }
 function phaseDiagram() {
   if (D.phases === null) return;

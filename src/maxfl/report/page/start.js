@@ -49,7 +49,7 @@ async function chooseCase() {
 $("notes-fold").hidden = !$("notes").children.length;
 const folds = document.querySelectorAll("details.fold");
 if (window.innerWidth <= 760) for (const fold of folds) fold.open = false;  // so that the first figure is in view
-window.addEventListener("beforeprint", () => { for (const fold of folds) fold.open = true; });
+window.addEventListener("beforeprint", () => { for (const fold of document.querySelectorAll("details")) fold.open = true; });
 for (const table of document.querySelectorAll("#figures table.sortable, #pairs table.sortable")) sortable(table);
 options($("case"), D.cases.map((c, i) => [i, c.name || c.data]));
 document.querySelector(".cases").hidden = D.cases.length < 2;
@@ -64,7 +64,7 @@ for (const id of ["phase-a", "phase-b"]) $(id).addEventListener("change", phaseD
 for (const id of ["pair-a", "pair-b", "pair-seed"]) $(id).addEventListener("change", comparePair);
 $("find").addEventListener("input", everyone);
 $("which").addEventListener("change", everyone);
-$("more").addEventListener("click", () => { everything = true; everyone(); });
+$("more").addEventListener("click", () => { everything = true; everyone(); $("table-everyone").querySelector(`tbody tr:nth-child(${SOME + 1}) button`)?.focus(); });
 $("heat").addEventListener("pointermove", (event) => { if (heat) $("heat-readout").textContent = describe(...pointAt(event)); });
 $("heat").addEventListener("click", (event) => { const [e, k] = pointAt(event); state.at = e; state.chosen = null; choose(k); });
 $("heat").addEventListener("keydown", (event) => {
@@ -88,6 +88,7 @@ let waiting = null, lastWidth = window.innerWidth;
 window.addEventListener("resize", () => {
   if (window.innerWidth === lastWidth) return;
   lastWidth = window.innerWidth; clearTimeout(waiting);
+  if (lastWidth > 760) for (const fold of folds) fold.open = true;  // there nothing would open them
   waiting = setTimeout(() => { curves(); portfolios(); phaseDiagram(); const trace = unpacked.get(state.run); if (trace) { heatmap(trace, state.run); weightChart(trace, state.run); atRound(); partition(); } }, 150);
 });
 chooseCase().then(() => document.body.setAttribute("data-ready", "yes")).catch((error) => {

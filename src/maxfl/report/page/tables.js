@@ -6,7 +6,7 @@ const ALL_COLUMNS = [
   ["satisfied in seeds", (r, k) => `${r.inSeeds[k][0]} of ${r.inSeeds[k][1]}`, false, (r) => r.inSeeds],
   ["model picked", (r, k) => (r.picked[k] < 0 ? "n/a" : `model ${r.picked[k]}`), false, (r) => r.models],
   ["gap", (r, k) => r.gap[k], "+3"], ["requirement", (r, k) => r.requirement[k], 3], [`test ${D.decides}`, (r, k) => r.value[k], 3],
-  [D.metric.heading, (r, k) => r.metric[k], D.metric.digits], [D.metric.solo, (r, k) => r.solo[k], D.metric.digits, () => !D.real],
+  [D.metric.heading, (r, k) => r.metric[k], D.metric.digits, () => D.metric.heading !== `test ${D.decides}`], [D.metric.solo, (r, k) => r.solo[k], D.metric.digits, () => !D.real],
   ["training samples", (r, k) => r.samples[k], 0],
   ["group", (r, k) => (r.seen[k] ? "seen" : "unseen"), false, (r) => r.seen.includes(0)],
   ["flipped", (r, k) => (r.flipped.includes(k) ? "yes" : "no"), false, (r) => r.flipped.length],
@@ -25,6 +25,7 @@ function everyone() {
     if (sorting.name === name) th.setAttribute("aria-sort", sorting.down ? "descending" : "ascending");
     make(th, "button", name, { type: "button" }).addEventListener("click", () => {
       sorting = { name, down: sorting.name === name ? !sorting.down : false }; everyone();
+      head.querySelector("[aria-sort] button").focus();  // which was made anew
     });
   });
   const text = $("find").value.trim().toLowerCase(), which = $("which").value, value = columns.find(([name]) => name === sorting.name)[1];

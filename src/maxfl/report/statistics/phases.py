@@ -14,6 +14,9 @@ from maxfl.report.statistics.bootstrap import Interval
 from maxfl.report.statistics.compare import Results, difference
 from maxfl.report.statistics.pairing import Pair
 
+AXES = ("data.", "requirement.", "participation.", "attack.")
+"""Sections of settings that make axes; rates are chosen for each data set, and make none."""
+
 
 class Grid(NamedTuple):
     """Where the data of a report lie in a phase diagram.
@@ -79,23 +82,29 @@ def grid(source: Source) -> Grid:
     first = [next(c for c in source.configurations if c.case == case) for case in cases]
     keys = _differing(first)
     if len(keys) != 2:
-        return Grid(("", "data"), [""], cases, [list(range(len(cases)))])
+        return _row(cases)
     placed = {tuple(c.settings[key] for key in keys): i for i, c in enumerate(first)}
+    if len(placed) < len(cases):  # they differ in something else too, such as a list
+        return _row(cases)
     rows, columns = (_ordered(place[axis] for place in placed) for axis in (0, 1))
     found = [[placed.get((row, column)) for column in columns] for row in rows]
     rows_by, columns_by = (setting_name(key.removeprefix("data.")) for key in keys)
     return Grid((rows_by, columns_by), list(map(str, rows)), list(map(str, columns)), found)
 
 
+def _row(cases: list[str]) -> Grid:
+    return Grid(("", "data"), [""], cases, [list(range(len(cases)))])
+
+
 def _differing(configurations: Sequence[Configuration]) -> list[str]:
-    """Return settings whose value is not the same on all data, which all of them have."""
+    """Return settings of data and clients whose value is not the same in all cases."""
     settings = [c.settings for c in configurations]
     shared = [key for key in settings[0] if all(key in other for other in settings)]
     return [
         key
         for key in shared
-        if key not in SEEDS
-        and not key.startswith("algorithm.")
+        if key.startswith(AXES)
+        and key not in SEEDS
         and len({str(one[key]) for one in settings}) > 1
         and all(isinstance(one[key], int | float | str) for one in settings)
     ]

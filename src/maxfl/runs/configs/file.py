@@ -338,6 +338,7 @@ def _explain(error: Any) -> str:
         of = f" of {error['loc'][1]}" if loc != error["loc"] else ""
         return f"{key}: unknown key{of}; known here are {', '.join(known)}{near}"
     message = error["msg"].removeprefix("Value error, ")
+    message = message.replace("a valid tuple", "a list")  # TOML has no tuples
     given = error["input"]
     shown = "" if isinstance(given, dict | BaseModel) else f" (given: {shorten(given)})"
     near = did_you_mean(given, QUOTED.findall(message))
