@@ -256,6 +256,6 @@ def test_what_is_no_split_is_refused(split, is_test, words):
 
 def test_a_split_shows_itself_in_a_line():
     split = partition.by_owner(["a"] * 3 + ["b"] * 5 + ["c"])
-    note = "1 clients with fewer than 2 samples are left out"
+    note = "1 client with fewer than 2 samples is left out"
     assert repr(split) == f"Split(2 clients, 3 to 5 samples each; {note})"
     assert repr(partition.iid(LABELS, 1, 2)) == "Split(1 client, 2 samples each)"

@@ -66,7 +66,7 @@ def test_settings_of_a_text(tmp_path):
     by_role = {"role_pattern": ROLES, "sequence_length": 10, "unseen": 0, "min_samples": 10}
     fed = prepare_federation(DataConfig(source="text", path=path, **by_role), 0)
     assert fed.names.tolist() == ["ANN"], "the file has changed, and Bob says little"
-    assert "1 clients with fewer than 10 samples are left out" in fed.metadata.notes
+    assert "1 client with fewer than 10 samples is left out" in fed.metadata.notes
 
 
 def test_many_characters_need_more_than_bytes(tmp_path):

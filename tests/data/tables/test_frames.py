@@ -84,7 +84,7 @@ def test_columns_may_be_several():
 
 def test_few_rows_are_left_out_or_refused():
     small = pa.concat_tables([TABLE, TABLE.slice(0, 1).set_column(0, "hospital", [["one"]])])
-    assert "1 clients with fewer than 2 samples are left out" in from_frame(small).metadata.notes
+    assert "1 client with fewer than 2 samples is left out" in from_frame(small).metadata.notes
     with pytest.raises(InputError, match=r"^unseen = 4, but there are 4 clients"):
         from_frame(unseen=4)
 

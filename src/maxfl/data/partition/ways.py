@@ -149,7 +149,8 @@ def by_owner(owner: ArrayLike, unseen: int = 0, min_samples: int = 2, rng: Seed 
     is_unseen = rng.permutation(len(enough)) < unseen
     order = enough[np.lexsort((first[enough], is_unseen))]
     left_out = len(names) - len(enough)
-    notes = (f"{left_out} clients with fewer than {min_samples} samples are left out",)
+    client, are = ("client", "is") if left_out == 1 else ("clients", "are")
+    notes = (f"{left_out} {client} with fewer than {min_samples} samples {are} left out",)
     return Split([parts[i] for i in order], names[order], notes if left_out else ())
 
 
