@@ -72,6 +72,7 @@ def page(
         "metric": _metric(metric),
         "decides": decides,
         "real": source.is_real,
+        "nobodyLeaves": source.nobody_leaves,
         "colours": COLOURS,
         "states": STATES,
         "stateNames": STATE_NAMES,

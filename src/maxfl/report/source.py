@@ -75,6 +75,12 @@ class Source(NamedTuple):
         """The data that configurations ran on, in the order of the folders."""
         return list(dict.fromkeys(c.case for c in self.configurations))
 
+    @property
+    def nobody_leaves(self) -> bool:
+        """Whether all clients were willing by the rules of all runs, whatever the model."""
+        rules = {c.settings.get("participation.rule") for c in self.configurations}
+        return rules == {"everyone"}
+
     def methods(self, case: str) -> list[str]:
         """Return the methods of a case, in the order of the folders."""
         return list(dict.fromkeys(c.method for c in self.configurations if c.case == case))

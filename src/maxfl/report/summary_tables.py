@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from maxfl.core.metrics import MetricInfo
 from maxfl.report.measures import (
+    WILLING,
     appeal_words,
     capitalised,
     deciding_words,
@@ -33,7 +34,8 @@ def _reading(source: Source) -> str:
 def summary_table(source: Source, series: Mapping[Key, Series]) -> Table:
     """Tabulate the final metrics of each case, method, group of clients and model."""
     solo = measure_of(source.metric, "preferred")  # which a real federation's server does not know
-    measures = [m for m in summary_measures(source.metric) if not source.is_real or m != solo]
+    left_out = [*([solo] if source.is_real else []), *([WILLING] if source.nobody_leaves else [])]
+    measures = [m for m in summary_measures(source.metric) if m not in left_out]
     rows: list[tuple[Cell, ...]] = []
     for case, method in _methods(source):
         seeds = len(source.of(case, method))

@@ -186,7 +186,7 @@ function atRound() {
   $("round-shown").textContent = run.rounds[state.at];
   for (const place of document.querySelectorAll(".run-shown")) place.textContent = `${theCase().methods[run.method].name}${D.real ? "" : `, seed ${run.seed}`}, round ${run.rounds[state.at]}`;
   $("round").value = state.at; $("round").setAttribute("aria-valuetext", `round ${run.rounds[state.at]}`);
-  $("round-readout").textContent = `After round ${run.rounds[state.at]}: ${theCase().methods[run.method].model === "personal" ? "personal models satisfy" : "the model satisfies"} ${satisfied} of ${count} ${D.real ? "" : "seen "}clients; ${willing} would participate in the next round.`;
+  $("round-readout").textContent = `After round ${run.rounds[state.at]}: ${theCase().methods[run.method].model === "personal" ? "personal models satisfy" : "the model satisfies"} ${satisfied} of ${count} ${D.real ? "" : "seen "}clients${D.nobodyLeaves ? "" : `; ${willing} would participate in the next round`}.`;
 }
 function choose(k) {
   state.chosen = state.chosen === k ? null : k;

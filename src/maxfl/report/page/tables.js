@@ -10,7 +10,7 @@ const ALL_COLUMNS = [
   ["training samples", (r, k) => r.samples[k], 0],
   ["group", (r, k) => (r.seen[k] ? "seen" : "unseen"), false, (r) => r.seen.includes(0)],
   ["flipped", (r, k) => (r.flipped.includes(k) ? "yes" : "no"), false, (r) => r.flipped.length],
-  ["willing", (r, k, o) => (flag(o, k, o.E - 1, WILLING) ? "yes" : "no"), false],
+  ["willing", (r, k, o) => (flag(o, k, o.E - 1, WILLING) ? "yes" : "no"), false, () => !D.nobodyLeaves],
   ["sampled", (r, k) => r.sampled[k], 0], ["participated", (r, k) => r.participated[k], 0],
 ];
 const SOME = 20, FEW = 12;
