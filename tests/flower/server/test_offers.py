@@ -51,7 +51,7 @@ def test_what_it_saves_is_what_the_page_says():
     page = " ".join((ROOT / "docs" / "flower.md").read_text(encoding="utf-8").split())
     offers = Offers("picked", after=3, refresh=10)
     sent = sum(3 if offers.has_all(number) else 1 for number in range(1, 101))
-    assert f"a client is sent {sent} models, 1.2 GB, instead of 300, 3 GB" in page
+    assert f'| `"picked"` | {sent} | 1.2 GB |' in page
     assert "`portfolio_after=3` and `portfolio_refresh=10`" in page
     assert offers == Offers("picked"), "these are the defaults"
 
