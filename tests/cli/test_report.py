@@ -76,7 +76,9 @@ def test_what_does_not_go_with_a_live_page(maxfl, tmp_path, options, said):
 @pytest.mark.processes
 def test_a_live_page_is_served_until_it_is_interrupted(tmp_path):
     started(tmp_path / "run")
-    code = "from maxfl.cli import main; main()"
+    # What runs in the background ignores SIGINT, and passes that on.
+    listen = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    code = f"{listen}from maxfl.cli import main; main()"
     command = [sys.executable, "-uc", code, "report", tmp_path / "run", "--live"]
     served = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, bufsize=1)
     try:
