@@ -15,6 +15,7 @@ import typer
 
 from maxfl.cli.report import watch_command
 from maxfl.runs.progress import PROGRESS
+from support.commands import LISTENING
 from support.made_runs import REGRESSION, started
 
 
@@ -76,10 +77,7 @@ def test_what_does_not_go_with_a_live_page(maxfl, tmp_path, options, said):
 @pytest.mark.processes
 def test_a_live_page_is_served_until_it_is_interrupted(tmp_path):
     started(tmp_path / "run")
-    # What runs in the background ignores SIGINT, and passes that on.
-    listen = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    code = f"{listen}from maxfl.cli import main; main()"
-    command = [sys.executable, "-uc", code, "report", tmp_path / "run", "--live"]
+    command = [sys.executable, "-uc", LISTENING, "report", tmp_path / "run", "--live"]
     served = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, bufsize=1)
     try:
         address = served.stdout.readline().split()[0]

@@ -25,15 +25,9 @@ from maxfl.runs.sweep import (
 from maxfl.runs.tables import Labels, metrics_table, to_parquet
 from maxfl.utils.errors import InputError
 from maxfl.utils.paths import TABLES
-from support.commands import ENVIRONMENT, ROOT, small, start_maxfl
+from support.commands import ENVIRONMENT, LISTENING, ROOT, small, start_maxfl
 from support.made_runs import make_history, settings_of, write_run
 from support.own_modules import DATA, METHOD, MODEL
-
-# A shell lets what it starts in the background ignore Ctrl-C; a test may be such a thing.
-LISTENING = (
-    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    "from maxfl.cli import main; main()"
-)
 
 
 def test_run_writes_a_folder_and_shows_a_table(tmp_path, maxfl):

@@ -16,6 +16,12 @@ ENVIRONMENT = {
     "COLUMNS": "100",
     "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
 }
+# A shell lets what it starts in the background ignore Ctrl-C; a test may be such a thing.
+LISTENING = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "from maxfl.cli import main; main()"
+)
+"""The command as a program that Ctrl-C ends."""
 
 
 def small(*more, leave_out=()):

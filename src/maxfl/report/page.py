@@ -120,10 +120,15 @@ def _phases(found: Phases | None) -> dict[str, Any] | None:
     if found is None:
         return None
     leads = [
-        lead._asdict() | {"lead": [float(f"{v:.4g}") if np.isfinite(v) else None
-                                   for v in lead.interval]}
+        {
+            "case": lead.case,
+            "a": lead.a,
+            "b": lead.b,
+            "lead": _numbers([lead.interval])[0],
+            "levels": lead.levels,
+        }
         for lead in found.leads
-    ]  # fmt: skip
+    ]
     return {"grid": found.grid._asdict(), "leads": leads}
 
 

@@ -41,24 +41,30 @@ def verdicts(results: Results) -> list[str]:
 def falls(results: Results) -> list[str]:
     """Name methods that satisfied clearly more clients after an earlier round than the last."""
     source, series, _ = results
-    lines = []
-    for case in source.cases:
-        for method in drawn_methods(source, series, case):
-            appeal = used_series(series, case, method, "seen", APPEAL)
-            if appeal is None:
-                continue
-            means = np.nan_to_num(appeal.values).mean(0)
-            best = int(means.argmax())
-            if means[best] - means[-1] >= FALL - ROUNDING:
-                where = f"{case}: " if case else ""
-                advice = "" if source.is_real else NEW_SEEDS
-                lines.append(
-                    f"{where}{method} had a GM-Appeal of {means[best]:.2f} after round "
-                    f"{appeal.rounds[best]}, and {means[-1]:.2f} after the last, round "
-                    f"{appeal.rounds[-1]}: fewer rounds, a smaller learning rate or a smaller "
-                    f"model may satisfy more clients.{advice}"
-                )
-    return lines
+    found = [
+        _fall(results, case, method)
+        for case in source.cases
+        for method in drawn_methods(source, series, case)
+    ]
+    return [line for line in found if line]
+
+
+def _fall(results: Results, case: str, method: str) -> str:
+    """Say from where to where GM-Appeal fell, and what may help; "" if it did not."""
+    appeal = used_series(results.series, case, method, "seen", APPEAL)
+    if appeal is None:
+        return ""
+    means = np.nan_to_num(appeal.values).mean(0)
+    best = int(means.argmax())
+    if means[best] - means[-1] < FALL - ROUNDING:
+        return ""
+    where = f"{case}: " if case else ""
+    advice = "" if results.source.is_real else NEW_SEEDS
+    return (
+        f"{where}{method} had a GM-Appeal of {means[best]:.2f} after round {appeal.rounds[best]}, "
+        f"and {means[-1]:.2f} after the last, round {appeal.rounds[-1]}: fewer rounds, a smaller "
+        f"learning rate or a smaller model may satisfy more clients.{advice}"
+    )
 
 
 def _names(results: Results, case: str) -> dict[str, str]:

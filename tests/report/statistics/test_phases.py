@@ -1,10 +1,14 @@
 """The phase diagram: where cases lie, and by how much one method leads in each."""
 
+import json
+
 import numpy as np
 import pytest
 
+from maxfl.report.page import _phases
 from maxfl.report.series import all_series
 from maxfl.report.source import read
+from maxfl.report.statistics.bootstrap import Interval
 from maxfl.report.statistics.compare import Results, read_traces
 from maxfl.report.statistics.pairing import pairs
 from maxfl.report.statistics.phases import phases
@@ -51,6 +55,14 @@ def test_two_settings_make_a_grid_in_their_order(tmp_path):
 def test_one_setting_makes_a_row(tmp_path):
     _, found = found_in(write_all(tmp_path, [{"alpha": 0.1}, {"alpha": 5.0}]))
     assert found.grid == (("", "data"), [""], ["alpha 0.1", "alpha 5.0"], [[0, 1]])
+
+
+def test_a_lead_without_an_interval_is_shown(tmp_path):
+    _, found = found_in(write_all(tmp_path, [{"alpha": 0.1}, {"alpha": 5.0}]))
+    lead = found.leads[0]._replace(interval=Interval(0.25, np.nan, np.nan))
+    data = _phases(found._replace(leads=[lead]))
+    assert data["leads"][0]["lead"] == [0.25, None, None]
+    json.dumps(data, allow_nan=False)  # as the page writes it
 
 
 def test_one_data_set_has_no_diagram(tmp_path):
