@@ -16,6 +16,11 @@ def peak(function, *args, varying=None):
     return program.peak_bytes(program.inputs[:varying])
 
 
+def timing(function, *args, varying=None):
+    program = Program(jax.make_jaxpr(function)(*args).jaxpr)
+    return program.timing_bytes(program.inputs[:varying])
+
+
 def chain(a):
     return jnp.tanh(jnp.exp(a) + 1.0)
 
@@ -45,10 +50,74 @@ def test_a_sum_reads_what_was_never_in_memory():
     assert peak(lambda a: chain(a).sum(), A) == 4
 
 
+@pytest.mark.parametrize(
+    ("function", "matrices"),
+    [
+        (lambda w, a: w + a @ a, 0),
+        (lambda w, a: 2.0 * (a @ a).T + w, 0),  # scaled and turned on the way
+        (lambda w, a: w + chain(a), 1),  # no product
+        (lambda w, a: w * (a @ a), 2),  # no sum
+        (lambda _, a: chain(a) + a @ a, 2),  # no input, whose place it could take
+        (lambda w, a: (w + a @ a, (w @ a) @ a), 2),  # the others are counted as before
+    ],
+)
+def test_a_product_that_is_added_to_an_input_takes_its_place(function, matrices):
+    assert peak(function, A, A) == matrices * MATRIX
+
+
+def test_a_product_that_is_read_once_more_is_in_memory():
+    def step(w, a):
+        product = a @ a
+        return w + product, product.sum()
+
+    assert peak(step, A, A) == 2 * MATRIX + 4
+
+
+def test_a_loop_adds_products_in_place():
+    found = peak(lambda w, a: jax.lax.scan(lambda w, _: (w + a @ a, None), w, length=3)[0], A, A)
+    assert found == MATRIX, "the carry alone"
+
+
+@pytest.mark.parametrize(
+    ("function", "matrices"),
+    [
+        (lambda a: 2 * a, 0),
+        (jnp.tanh, 1),
+        (lambda a: jnp.concatenate([a[1:], a[:1]]), 1),
+    ],
+)
+def test_what_is_read_twice_is_computed_twice_unless_it_is_costly(function, matrices):
+    def twice(a):
+        b = function(a)
+        return (b + 1).sum(), (b + 2).sum()
+
+    assert peak(twice, A) == matrices * MATRIX + 8
+
+
 def test_a_loop_works_beside_what_it_returns():
     # The carry and five rows; within, two products.
     found = peak(lambda a: jax.lax.scan(doubled, a, length=5), A)
     assert found == (1 + 5 + 2) * MATRIX
+
+
+def test_zeros_for_a_later_loop_wait():
+    def both(a, length):
+        last, _ = jax.lax.scan(doubled, a, length=5)
+        return jax.lax.scan(doubled, last, length=length)[1]
+
+    # In the first loop: its carry, five rows, two products, and zeros for five rows of the second;
+    # where that has another number of rows, one loop's and what it begins with.
+    assert peak(lambda a: both(a, 5), A) == (1 + 5 + 2 + 5) * MATRIX
+    assert peak(lambda a: both(a, 4), A) == (1 + 1 + 4 + 2) * MATRIX
+
+
+def test_a_product_is_timed_with_what_it_reads_and_its_result_twice():
+    assert timing(lambda a: chain(a), A) == 0
+    assert timing(lambda a, b: chain(a) @ b, A, A) == 4 * MATRIX
+    assert timing(lambda a, b: a @ b[:, :1], A, A) == MATRIX + 3 * (MATRIX // SIDE)
+    assert timing(lambda a, b: (b @ b) @ a[:, :1], A, A, varying=1) == 3 * (MATRIX // SIDE)
+    assert timing(lambda w, a: w + a @ a, A, A) == 5 * MATRIX, "what it is added to is read too"
+    assert timing(lambda a: jax.lax.scan(doubled, a, length=5), A) == 4 * MATRIX
 
 
 def test_branches_hold_what_they_return():

@@ -1,10 +1,15 @@
 """What flows from where to where in a traced program: dependence, and most bytes at a time.
 
 Memory is that of a compiler that fuses: what is computed element by element never reaches it,
-unless something needs it there, as a matrix product does; what it was computed from stays as long.
+unless something needs it there, as a matrix product does, or it would be computed more than once
+at some cost; what it was computed from stays as long. A product that is only added to an input, as
+the gradient of a weight is to the weight, is added in its place. Loops fill arrays of zeros: those
+of one size are copies of a single one, which stays until the last loop takes it.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import permutations
 from typing import Any, NamedTuple
 
 import jax
@@ -16,12 +21,18 @@ FUSED = ALIASES | frozenset({
     "abs", "add", "add_any", "and", "bitcast_convert_type", "broadcast_in_dim", "ceil", "clamp",
     "concatenate", "convert_element_type", "cos", "div", "dynamic_slice", "eq", "erf", "exp",
     "exp2", "expm1", "floor", "gather", "ge", "gt", "integer_pow", "iota", "is_finite", "le",
-    "log", "log1p", "logistic", "lt", "max", "min", "mul", "ne", "neg", "not", "or", "pad", "pow",
-    "random_fold_in", "random_unwrap", "random_wrap", "rem", "rev", "round", "rsqrt", "select_n",
-    "shift_left", "shift_right_arithmetic", "shift_right_logical", "sign", "sin", "slice",
-    "split", "sqrt", "square", "sub", "tan", "tanh", "transpose", "xor",
+    "log", "log1p", "logistic", "lt", "max", "min", "mul", "ne", "neg", "not", "one_minus_square",
+    "or", "pad", "pow", "random_fold_in", "random_unwrap", "random_wrap", "rem", "rev", "round",
+    "rsqrt", "select_n", "shift_left", "shift_right_arithmetic", "shift_right_logical", "sign",
+    "sin", "slice", "split", "sqrt", "square", "sub", "tan", "tanh", "transpose", "xor",
 })  # fmt: skip
 """Operations that are computed where their values are used."""
+
+COSTLY = frozenset({
+    "concatenate", "cos", "erf", "exp", "exp2", "expm1", "log", "log1p", "logistic", "pow", "sin",
+    "tan", "tanh",
+})  # fmt: skip
+"""Those of them that are computed once, where several operations use their values."""
 
 READS_FUSED = frozenset({
     "argmax", "argmin", "random_bits", "reduce_and", "reduce_max", "reduce_min", "reduce_or",
@@ -33,6 +44,8 @@ CALLS = frozenset(
     {"checkpoint", "closed_call", "custom_jvp_call", "custom_vjp_call", "jit", "pjit", "remat2"}
 )
 LOOPS = frozenset({"scan", "while"})
+PRODUCT = "dot_general"
+SUMS = frozenset({"add", "add_any"})
 
 
 class Value:
@@ -50,12 +63,22 @@ class Operation(NamedTuple):
         inputs: What it computes from, without literals.
         outputs: What it computes.
         inner: The bodies of a loop, or the branches of a condition.
+        stacked: Those of its outputs of which each turn of a loop gives a row.
     """
 
     name: str
     inputs: list[Value]
     outputs: list[Value]
     inner: list[Any]
+    stacked: list[Value]
+
+
+class Span(NamedTuple):
+    """Bytes that are taken from one operation to another, counted from 0."""
+
+    size: int
+    first: int
+    last: int
 
 
 class Program:
@@ -70,6 +93,9 @@ class Program:
         self.inputs = list(values.values())
         self.operations = list(_operations(jaxpr, values))
         self.outputs = [values[v] for v in jaxpr.outvars if not _is_literal(v) and v in values]
+        self._readers = Counter(v for operation in self.operations for v in operation.inputs)
+        self._readers.update(self.outputs)
+        self._added = self._find_added()
 
     def depends(self, varying: Iterable[Value]) -> set[Value]:
         """Return all values that depend on some."""
@@ -96,27 +122,87 @@ class Program:
                     continue
                 sources[value] = frozenset([value])
                 last |= dict.fromkeys(used, i)
-                if value in counted:
+                if value in counted and value not in self._added:
                     born[value] = i
         for value in self.outputs:
             last |= dict.fromkeys(sources.get(value, ()), len(self.operations))
-        return self._most(counted, born, last)
+        spans = [Span(value.size, i, last.get(value, i)) for value, i in born.items()]
+        return self._most(counted, [*spans, *self._waiting(counted)])
+
+    def timing_bytes(self, varying: Iterable[Value]) -> int:
+        """Count bytes to time the largest product that depends on some values.
+
+        A compiler that picks kernels by timing them makes room for all that a product reads, for
+        its result, and for the one that it is compared with.
+        """
+        counted, most = self.depends(varying), 0
+        for operation in self.operations:
+            if counted.isdisjoint(operation.inputs):
+                continue
+            if operation.name == PRODUCT:
+                (result,) = operation.outputs
+                read = sum(value.size for value in operation.inputs if value in counted)
+                if result in self._added:  # what it is added to is read too
+                    read += result.size
+                most = max(most, read + 2 * result.size)
+            programs = map(Program, operation.inner)
+            most = max([most, *(program.timing_bytes(program.inputs) for program in programs)])
+        return most
+
+    def _find_added(self) -> set[Value]:
+        """Return outputs that are products added to inputs in place, and what leads to them."""
+        made = {value: operation for operation in self.operations for value in operation.outputs}
+        inputs, found = set(self.inputs), set[Value]()
+        for output in self.outputs:
+            total = made.get(output)
+            if total is None or total.name not in SUMS or len(total.inputs) != 2:
+                continue
+            for place, value in permutations(total.inputs):
+                way = self._way_from_product(value, made)
+                if place in inputs and way:
+                    found |= {output, *way}
+        return found
+
+    def _way_from_product(self, value: Value, made: dict[Value, Operation]) -> set[Value]:
+        """Return a product and what is made of it alone up to a value; nothing if it is none."""
+        way: set[Value] = set()
+        while value in made and self._readers[value] == 1:
+            way.add(value)
+            if made[value].name == PRODUCT:
+                return way
+            if made[value].name not in FUSED or len(made[value].inputs) != 1:
+                break
+            (value,) = made[value].inputs
+        return set()
+
+    def _waiting(self, counted: set[Value]) -> Iterator[Span]:
+        """Give zeros that wait for the last loop that fills an array of their size."""
+        loops: dict[int, list[int]] = {}
+        for i, operation in enumerate(self.operations):
+            for value in counted.intersection(operation.stacked):
+                loops.setdefault(value.size, []).append(i)
+        for size, turns in loops.items():
+            if turns[0] < turns[-1]:
+                yield Span(size, turns[0], turns[-1] - 1)
 
     def _in_memory(self) -> set[Value]:
-        """Return what must be in memory: the program's outputs, and what some operations read."""
+        """Return what must be in memory: outputs, what some operations read, what costs time."""
         found = set(self.outputs)
+        for operation in self.operations:
+            if operation.name in COSTLY:
+                found.update(value for value in operation.outputs if self._readers[value] > 1)
         for operation in reversed(self.operations):
             reads = operation.name not in FUSED and operation.name not in READS_FUSED
             if reads or (operation.name in ALIASES and not found.isdisjoint(operation.outputs)):
                 found.update(operation.inputs)
         return found
 
-    def _most(self, counted: set[Value], born: dict[Value, int], last: dict[Value, int]) -> int:
+    def _most(self, counted: set[Value], spans: Iterable[Span]) -> int:
         """Count bytes operation by operation."""
         changes = [0] * (len(self.operations) + 2)
-        for value, i in born.items():
-            changes[i] += value.size
-            changes[last.get(value, i) + 1] -= value.size
+        for size, first, last in spans:
+            changes[first] += size
+            changes[last + 1] -= size
         alive = most = 0
         for operation, change in zip(self.operations, changes, strict=False):
             before, alive = alive, alive + change
@@ -161,7 +247,16 @@ def _operations(jaxpr: Any, values: dict[Any, Value]) -> Iterator[Operation]:
         outputs = [Value(variable.aval) for variable in equation.outvars]
         values.update(zip(equation.outvars, outputs, strict=True))
         inputs = [value for value in given if value is not None]
-        yield Operation(equation.primitive.name, inputs, outputs, inner)
+        stacked = _stacked(equation, outputs, *inner) if equation.primitive.name == "scan" else []
+        yield Operation(equation.primitive.name, inputs, outputs, inner, stacked)
+
+
+def _stacked(scan: Any, outputs: Sequence[Value], body: Any) -> list[Value]:
+    """Return those outputs of a scan that have an axis more than its body's."""
+    pairs = zip(scan.outvars, body.outvars, strict=True)
+    return [
+        value for value, (a, b) in zip(outputs, pairs, strict=True) if a.aval.ndim > b.aval.ndim
+    ]
 
 
 def _branch_here(platforms: Sequence[Sequence[str] | None]) -> int:
