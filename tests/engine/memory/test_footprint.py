@@ -10,7 +10,8 @@ import pytest
 import maxfl
 from maxfl.core.aggregators import mean, median
 from maxfl.engine.client_state import grow
-from maxfl.engine.memory.footprint import ROOM, Footprint, fits
+from maxfl.engine.memory import footprint as footprint_module
+from maxfl.engine.memory.footprint import ROOM, Footprint, Work, fits
 from maxfl.engine.programs import run_block, train_solo
 from maxfl.engine.state import Data, Sweep
 from support.small import (
@@ -38,6 +39,27 @@ def test_what_fits_by_hand():
     # 0.7 · 300 − 100 = 110: of 20 clients 6 fit beside one configuration.
     assert fits(footprint, cohort=20, free=300) == (1, 6)
     assert fits(footprint, cohort=20, free=10) == (1, 1), "something must run"
+
+
+def test_kernels_are_timed_before_anything_is_kept():
+    work = Work(peak=10, timing=40)
+    assert work.beside(5) == 40
+    assert work.beside(35) == 45
+    assert work.or_else(Work(peak=7, timing=15), copies=3) == (21, 45)
+
+
+def test_a_gradient_that_is_added_to_the_weights_at_once_takes_no_memory(monkeypatch):
+    def client_bytes(**more):
+        return simulation(maxfl.fedavg(), model=linear, **more).session.footprint.client
+
+    linear = maxfl.Model(lambda _: jnp.zeros((4, 3)), lambda w, x, _=None: x @ w)
+    training = {"training": TRAINING._replace(batch_size=1)}
+    momentum = training | {"local_optimizer": maxfl.local_optimizers.momentum()}
+    kept = client_bytes(**training), client_bytes(**momentum)
+    monkeypatch.setattr(footprint_module, "rate_in_loss", lambda: True)
+    added = client_bytes(**training), client_bytes(**momentum)
+    assert added[0] < kept[0]
+    assert added[1] == kept[1], "an optimizer wants the gradient itself"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 from jax import Array
 
 from maxfl.core.aggregators import AggregationRule
-from maxfl.core.algorithm import Server, trained
+from maxfl.core.algorithm import Server, advance, rate_in_loss, trained
 from maxfl.core.federation import Federation
 from maxfl.core.participation import ParticipationRule
 from maxfl.engine.client_state import init_memory
@@ -24,7 +24,7 @@ from maxfl.engine.trial_round import trial_client, trial_round
 ROOM = 0.7
 """Share of the free memory that predictions may fill: compilers keep more than they must."""
 WORKSPACE = 2**27
-"""Bytes that the compiler takes on an accelerator to time kernels."""
+"""Bytes that the compiler takes on an accelerator to time kernels, beside what they compute."""
 SORTED = 6
 """Copies of a gathered update that an aggregator makes at most: cleaned, in order, with weights."""
 
@@ -60,6 +60,26 @@ class Fits(NamedTuple):
     clients: int
 
 
+class Work(NamedTuple):
+    """Bytes of a function's values.
+
+    Attributes:
+        peak: Most at a time.
+        timing: What the compiler takes before to time kernels, when there is nothing beside.
+    """
+
+    peak: int
+    timing: int
+
+    def beside(self, kept: int) -> int:
+        """Return most bytes, with what is kept meanwhile."""
+        return max(self.peak + kept, self.timing)
+
+    def or_else(self, other: "Work", copies: int = 1) -> "Work":
+        """Return what it takes to do this or so many copies of the other, one after another."""
+        return Work(max(self.peak, copies * other.peak), max(self.timing, copies * other.timing))
+
+
 class Predictor:
     """Predicts footprints of an experiment from the shapes of everything that is computed.
 
@@ -89,24 +109,26 @@ class Predictor:
         # An aggregator that is no sum must have all updates at once.
         gathered = 0 if experiment.aggregator.rule is AggregationRule.MEAN else training.cohort
         measures = count_measures(len(experiment.model.named_metrics), personal=True)
-        judging = models * self._losses(self._eval_batch.client, varying=3) if self._judges() else 0
+        client = self._step(experiment.max_batch_size)
+        if self._judges():
+            judging = self._losses(self._eval_batch.client, varying=3)
+            client = client.or_else(judging, models)
+        everyone = self._losses(self._eval_batch.everyone, varying=1)
         return Footprint(
             data=self._data(),
             configuration=4 * (models * params + in_memory.seen * client_state)
             + SORTED * gathered * (params + client_state)
             + 4 * measures * training.evaluations * in_memory.clients,
-            evaluation=models * self._losses(self._eval_batch.everyone, varying=1),
-            client=max(self._step(experiment.max_batch_size), judging)
-            + 2 * client_state
-            + self._trained(),
+            evaluation=models * everyone.beside(0),
+            client=client.beside(2 * client_state + self._trained()),
         )
 
     def solo(self) -> Footprint:
         """Predict the memory of clients that train alone and measure what they trained."""
         experiment = self._experiment
         sizes: Any = experiment.requirement.training.batch_size or experiment.max_batch_size
-        step = self._step(int(np.max(sizes)))
-        client = max(step, self._losses(self._eval_batch.client, varying=3)) + self._trained()
+        judging = self._losses(self._eval_batch.client, varying=3)
+        client = self._step(int(np.max(sizes))).or_else(judging).beside(self._trained())
         return Footprint(self._data(), configuration=0, evaluation=0, client=client)
 
     def _data(self) -> int:
@@ -119,20 +141,23 @@ class Predictor:
         moments = jax.eval_shape(optimizer.init, trained(self._params))
         return 2 * (tree_bytes(self._params) + tree_bytes(moments))
 
-    def _step(self, batch_size: int) -> int:
-        """Count bytes on the way to a gradient."""
+    def _step(self, batch_size: int) -> Work:
+        """Count bytes on the way to a gradient, or to the weights that it is added to."""
         model, scaling = self._experiment.model, self._in_memory.input_scaling
+        # An optimizer wants the gradient itself.
+        is_added = rate_in_loss() and self._experiment.local_optimizer.is_plain
 
         def gradient(client: Any, key: Any, w: Any, draw: Any, train: Any, frozen: Any) -> Any:
             task = Task(model, scaling, train, frozen)
-            return batch_gradient(task, Minibatches(client, key, batch_size), w, draw)
+            found = batch_gradient(task, Minibatches(client, key, batch_size), w, draw)
+            return advance(w, found, 1.0) if is_added else found
 
         number = jax.ShapeDtypeStruct((), jnp.int32)
         shared = _shapes(self._in_memory.train), self._frozen
         # Clients draw different rows: nothing but the data and frozen parameters is shared by them.
-        return _peak_bytes(gradient, (number, self._key, self._params, number, *shared), varying=4)
+        return _work(gradient, (number, self._key, self._params, number, *shared), varying=4)
 
-    def _losses(self, samples: int, varying: int) -> int:
+    def _losses(self, samples: int, varying: int) -> Work:
         """Count bytes on the way to some samples' losses; ``varying`` of (w, x, y) vary."""
         in_memory = self._in_memory
         train, scaling = in_memory.train, in_memory.input_scaling
@@ -145,7 +170,7 @@ class Predictor:
             task = Task(self._experiment.model, scaling, train, frozen)
             return score_samples(task, w, x, y)
 
-        return _peak_bytes(losses, (self._params, x, y, self._frozen), varying)
+        return _work(losses, (self._params, x, y, self._frozen), varying)
 
     def _judges(self) -> bool:
         """Return whether a round depends on what its clients measure; else it is left out."""
@@ -187,11 +212,13 @@ def _shapes(tree: Any) -> Any:
     return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), tree)
 
 
-def _peak_bytes(function: Any, args: tuple[Any, ...], varying: int) -> int:
-    """Count most bytes of a function's values at a time.
+def _work(function: Any, args: tuple[Any, ...], varying: int) -> Work:
+    """Count bytes of a function's values.
 
     Values that do not depend on the first ``varying`` arguments are computed once for all, and
     don't count.
     """
     program = Program(jax.make_jaxpr(function)(*args).jaxpr)
-    return program.peak_bytes(program.inputs[: len(jax.tree.leaves(args[:varying]))])
+    inputs = program.inputs[: len(jax.tree.leaves(args[:varying]))]
+    timing = 0 if jax.default_backend() == "cpu" else program.timing_bytes(inputs)
+    return Work(program.peak_bytes(inputs), timing)
