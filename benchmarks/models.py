@@ -28,7 +28,7 @@ import numpy as np
 from blocks import measure_blocks
 
 import maxfl
-from maxfl.models import cnn as cnn_module
+from maxfl.models import convolution as convolution_module
 
 RESULTS = Path(__file__).parent / "results"
 STEPS, BATCH, SAMPLES, TEST = 20, 20, 60, 2
@@ -137,7 +137,7 @@ def measure(case: Case) -> dict[str, Any]:
     """Measure time and memory of a round, and how long the first block takes to compile."""
     maxfl.use_all_cores()
     if case.convolution == "lax.conv":
-        cnn_module.convolve = convolve_by_xla
+        convolution_module.convolve = convolve_by_xla
     model = build(case)
     training = maxfl.Training(
         2 * case.rounds, case.cohort, case.steps, BATCH, 0.05, 1.0, case.rounds, case.rounds

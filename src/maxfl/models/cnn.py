@@ -19,10 +19,9 @@ from maxfl.models.arguments import check_dropout, check_image_shape, check_width
 from maxfl.models.convolution import (
     Padding,
     check_padding,
-    convolve,
+    convolution_layer,
     convolved_side,
     init_convolution,
-    max_pool,
 )
 from maxfl.models.fitting import ModelEntry, fit_images
 from maxfl.models.layers import Layer, dense, drop, in_chunks, init_dense
@@ -123,8 +122,8 @@ def _cnn(form: Form, loss: Loss) -> Model:
 
     def outputs(params: Cnn, x: Array, key: Array | None) -> Array:
         h = x.reshape(len(x), *form.shape)
-        for weight, bias in params.convolutions:
-            h = jax.nn.relu(max_pool(convolve(h, weight, padding=form.padding)) + bias)
+        for layer in params.convolutions:
+            h = convolution_layer(layer, h, form.padding)
         h = h.reshape(len(x), -1)
         for depth, layer in enumerate(params.dense[:-1]):
             h = jax.nn.relu(dense(layer, h))

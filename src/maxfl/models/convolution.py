@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from maxfl.models.gpu.places import windows_form
+from maxfl.models.gpu.support import takes_convolution
 from maxfl.models.layers import Layer
 from maxfl.models.windows import convolve_windows
 from maxfl.utils.errors import InputError
@@ -28,11 +30,23 @@ def init_convolution(key: Array, kernel: int, inputs: int, outputs: int) -> Laye
 
 def convolve(x: Array, weight: Array, stride: int = 1, padding: Padding = "same") -> Array:
     """Convolve x [n, height, width, inputs] with weight [rows, columns, inputs, outputs]."""
-    margins = [
-        _margins(side, kernel, stride, padding)
-        for side, kernel in zip(x.shape[1:3], weight.shape[:2], strict=True)
-    ]
+    margins = _margins(x, weight, stride, padding)
     return convolve_windows(x, weight, (stride, stride), margins)
+
+
+def convolution_layer(layer: Layer, x: Array, padding: Padding) -> Array:
+    """Convolve x, take the largest of each 2 × 2, add the bias, and let what is positive pass."""
+
+    def plain(x: Array, weight: Array, bias: Array) -> Array:
+        return jax.nn.relu(max_pool(convolve(x, weight, padding=padding)) + bias)
+
+    if not takes_convolution(x, layer.weight):
+        return plain(x, *layer)
+    from maxfl.models.gpu.convolution import pooled_convolution
+
+    margins = _margins(x, layer.weight, 1, padding)
+    form = windows_form(x.shape[1:3], layer.weight.shape[:2], (1, 1), margins, (1, 1))
+    return pooled_convolution(form, plain)(x, *layer)
 
 
 def convolved_side(side: int, kernel: int, stride: int = 1, padding: Padding = "same") -> int:
@@ -72,9 +86,12 @@ def _by_fours(h: Array) -> Array:
     return h[:, : 2 * rows, : 2 * columns].reshape(n, rows, 2, columns, 2, channels)
 
 
-def _margins(side: int, kernel: int, stride: int, padding: Padding) -> tuple[int, int]:
+def _margins(x: Array, weight: Array, stride: int, padding: Padding) -> list[tuple[int, int]]:
     """Return how many zeros go before and after; of an odd number the larger part after."""
     if padding == "valid":
-        return 0, 0
-    more = max((convolved_side(side, kernel, stride) - 1) * stride + kernel - side, 0)
-    return more // 2, more - more // 2
+        return [(0, 0), (0, 0)]
+    more = (
+        max((convolved_side(side, kernel, stride) - 1) * stride + kernel - side, 0)
+        for side, kernel in zip(x.shape[1:3], weight.shape[:2], strict=True)
+    )
+    return [(zeros // 2, zeros - zeros // 2) for zeros in more]

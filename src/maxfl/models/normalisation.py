@@ -10,8 +10,11 @@ normalisation's means differ from client to client; without them models of clien
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array
+
+from maxfl.models.gpu.support import takes_group_norm
 
 EPSILON = 1e-5
 
@@ -38,6 +41,20 @@ def group_norm(scaling: Scaling, h: Array, groups: int) -> Array:
     n, height, width, channels = h.shape
     grouped = h.reshape(n, height * width, groups, channels // groups)
     return _normalise(grouped, (1, 3)).reshape(h.shape) * scaling.scale + scaling.shift
+
+
+def group_norm_relu(scaling: Scaling, h: Array, groups: int, *shortcut: Array) -> Array:
+    """Normalise, add a shortcut if there is one, and let what is positive pass."""
+
+    def plain(scale: Array, shift: Array, h: Array, *shortcut: Array) -> Array:
+        return jax.nn.relu(sum(shortcut, group_norm(Scaling(scale, shift), h, groups)))
+
+    if not takes_group_norm(h):
+        return plain(*scaling, h, *shortcut)
+    from maxfl.models.gpu import group_norm as gpu
+
+    image = gpu.Image(h.shape[1] * h.shape[2], h.shape[3], groups, EPSILON)
+    return gpu.group_norm_relu(image, plain)(*scaling, h, *shortcut)
 
 
 def _normalise(h: Array, axes: int | tuple[int, ...]) -> Array:

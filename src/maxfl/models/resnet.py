@@ -21,7 +21,7 @@ from maxfl.models.arguments import check_image_shape
 from maxfl.models.convolution import convolve, init_convolution
 from maxfl.models.fitting import ModelEntry, fit_images
 from maxfl.models.layers import Layer, dense, in_chunks, init_dense
-from maxfl.models.normalisation import Scaling, group_norm, init_scaling
+from maxfl.models.normalisation import Scaling, group_norm_relu, init_scaling
 from maxfl.utils.errors import InputError, check_count
 
 STAGES = 3
@@ -107,18 +107,19 @@ def _resnet(form: Form, loss: Loss) -> Model:
         )
         return Resnet(stem, blocks, init_dense(next(keys), planes[-1], form.classes))
 
-    def unit(params: Unit, h: Array, stride: int = 1) -> Array:
-        return group_norm(params.scaling, convolve(h, params.weight, stride), form.groups)
+    def unit(params: Unit, h: Array, stride: int = 1, *shortcut: Array) -> Array:
+        convolved = convolve(h, params.weight, stride)
+        return group_norm_relu(params.scaling, convolved, form.groups, *shortcut)
 
     def block(params: Block, h: Array) -> Array:
         wider = params.first.weight.shape[3] - h.shape[3]
         stride = 2 if wider else 1
-        inner = jax.nn.relu(unit(params.first, h, stride))
+        inner = unit(params.first, h, stride)
         shortcut = jnp.pad(h[:, ::stride, ::stride], ((0, 0), (0, 0), (0, 0), (0, wider)))
-        return jax.nn.relu(unit(params.second, inner) + shortcut)
+        return unit(params.second, inner, 1, shortcut)
 
     def outputs(params: Resnet, x: Array) -> Array:
-        h = jax.nn.relu(unit(params.stem, x.reshape(len(x), *form.shape)))
+        h = unit(params.stem, x.reshape(len(x), *form.shape))
         for each in params.blocks:
             h = block(each, h)
         return dense(params.output, h.mean((1, 2)))

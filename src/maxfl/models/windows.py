@@ -3,7 +3,8 @@
     out[n, i, j] = Σ_{a, b} x[n, s·i + d·a, s·j + d·b] · kernel[a, b]    s: stride, d: dilation
 
 Where each client has a kernel of its own, that is one batch of products, several times as fast as
-the grouped convolution that ``jax.lax.conv_general_dilated`` becomes.
+the grouped convolution that ``jax.lax.conv_general_dilated`` becomes. On a GPU, windows of few
+channels are not even written to memory.
 """
 
 import math
@@ -15,6 +16,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+
+from maxfl.models.gpu.places import windows_form
+from maxfl.models.gpu.support import takes_convolution
 
 
 def convolve_windows(
@@ -35,6 +39,26 @@ def convolve_windows(
         dilation: Steps from row to row and from column to column of the kernel.
         product: ``precision`` and ``preferred_element_type`` of the product.
     """
+    by_windows = partial(
+        _convolve, strides=strides, margins=margins, dilation=dilation, product=product
+    )
+    if not takes_convolution(x, kernel, **product):
+        return by_windows(x, kernel)
+    from maxfl.models.gpu.convolution import convolution
+
+    form = windows_form(x.shape[1:3], kernel.shape[:2], strides, margins, dilation)
+    return convolution(form, by_windows)(x, kernel)
+
+
+def _convolve(
+    x: Array,
+    kernel: Array,
+    strides: Sequence[int],
+    margins: Sequence[tuple[int, int]],
+    dilation: Sequence[int],
+    product: dict[str, Any],
+) -> Array:
+    """Multiply all windows by the kernel."""
     borders = [(0, 0, 0), *((before, after, 0) for before, after in margins), (0, 0, 0)]
     x = apart(jax.lax.pad(x, jnp.zeros((), x.dtype), borders))
     rows, columns = (range(0, n * d, d) for n, d in zip(kernel.shape, dilation, strict=False))

@@ -1,0 +1,141 @@
+"""Group normalisation and ReLU, an image at a time: one pass over memory forward, one backward.
+
+    ĥ = (h − mean) / deviation,   y = relu(scale · ĥ + shift + shortcut)
+    dh = (d − mean(d) − ĥ · mean(d · ĥ)) / deviation,   d = scale · dy where y > 0
+
+with means over the pixels and channels of a group (Wu, He, ECCV 2018).
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import triton
+
+from maxfl.models.gpu.fused import fused, launch, load, of_one, power_of_two, store
+
+
+class Image(NamedTuple):
+    """Sizes of an image, and what is added to its variance."""
+
+    pixels: int
+    channels: int
+    groups: int
+    epsilon: float
+
+    @property
+    def held(self) -> int:
+        """Numbers that a program holds of it: its sizes, each up to a power of two."""
+        return power_of_two(self.pixels) * power_of_two(self.channels)
+
+
+def group_norm_relu(image: Image, plain: Callable[..., Array]) -> Callable[..., Array]:
+    """Return the function of scale, shift [channels], h [n, ..., channels] and perhaps a shortcut.
+
+    Args:
+        image: Of which h consists, and a shortcut.
+        plain: The same function in JAX.
+    """
+
+    def forward(*arguments: Array) -> tuple[Array, Array]:
+        (value,) = of_one(functools.partial(_normalise, image), *arguments)
+        return value, value
+
+    def backward(arguments: tuple[Array, ...], value: Array, g: Array) -> tuple[Array, ...]:
+        scale, shift, h, *shortcut = arguments
+        change, passed, *sums = of_one(functools.partial(_differentiate, image), scale, h, value, g)
+        of_scale, of_shift = (each.sum(0) for each in sums)
+        return (
+            of_scale.astype(scale.dtype),
+            of_shift.astype(shift.dtype),
+            change,
+            *([passed] if shortcut else []),
+        )
+
+    return fused(plain, forward, backward)
+
+
+def _normalise(image: Image, *arrays: Array) -> tuple[Array]:
+    h = arrays[2]
+    (found,) = _launch(image, _forward_kernel, arrays, [_like(h)], h.shape[:2])
+    return (found.reshape(h.shape),)
+
+
+def _differentiate(image: Image, scale: Array, h: Array, value: Array, g: Array) -> Any:
+    clients, n = h.shape[:2]
+    sums = [jax.ShapeDtypeStruct((clients, n * image.channels), jnp.float32)] * 2
+    arrays, results = (scale, h, value, g), [_like(h), _like(h), *sums]
+    change, passed, *found = _launch(image, _backward_kernel, arrays, results, (clients, n))
+    wholes = (a.reshape(h.shape) for a in (change, passed))
+    return *wholes, *(a.reshape(clients, n, image.channels) for a in found)
+
+
+def _like(h: Array) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct((len(h), h.size // len(h)), h.dtype)
+
+
+def _launch(image: Image, kernel: Any, arrays: Any, results: Any, grid: Any) -> list[Array]:
+    warps = 8 if image.held > 4096 else 4
+    return launch(functools.partial(kernel, image), arrays, results, grid, warps)
+
+
+def _forward_kernel(image: Image, scale: Any, shift: Any, h: Any, *rest: Any) -> None:
+    """Normalise one image."""
+    *shortcut, out = rest
+    at, channel = _places(image)
+    normal, _ = _normal(image, h, at)
+    value = normal * _load(image, scale, channel) + _load(image, shift, channel)
+    for each in shortcut:
+        value += load(each, *at).astype(jnp.float32)
+    store(out, *at, jnp.maximum(value, 0.0))
+
+
+def _backward_kernel(image: Image, scale: Any, h: Any, value: Any, g: Any, *results: Any) -> None:
+    """Compute the gradients of one image, and its part of those of scale and shift."""
+    change, passed, of_scale, of_shift = results
+    at, channel = _places(image)
+    normal, deviation = _normal(image, h, at)
+    gradient = jnp.where(load(value, *at) > 0, load(g, *at).astype(jnp.float32), 0.0)
+    store(passed, *at, gradient)
+    scaled = gradient * _load(image, scale, channel)
+    along = _group_mean(image, scaled * normal)
+    store(change, *at, (scaled - _group_mean(image, scaled) - normal * along) / deviation)
+    mine = pl.program_id(1) * image.channels + channel
+    exists = channel < image.channels
+    triton.store(of_scale.at[mine], (gradient * normal).sum(0), mask=exists)
+    triton.store(of_shift.at[mine], gradient.sum(0), mask=exists)
+
+
+def _places(image: Image) -> tuple[tuple[Array, Array, Array], Array]:
+    """Return where a program's image lies: rows, columns, whether both exist; and its channels."""
+    pixel = jnp.arange(power_of_two(image.pixels))
+    channel = jnp.arange(power_of_two(image.channels))
+    exists = (pixel < image.pixels)[:, None] & (channel < image.channels)[None, :]
+    row = (pl.program_id(1) * image.pixels + pixel) * image.channels
+    return (row, channel, exists), channel
+
+
+def _normal(image: Image, h: Any, at: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+    """Return ĥ, 0 where there is nothing, and the deviation."""
+    values = load(h, *at).astype(jnp.float32)
+    centred = jnp.where(at[2], values - _group_mean(image, values), 0.0)
+    deviation = jnp.sqrt(_group_mean(image, centred * centred) + image.epsilon)
+    return centred / deviation, deviation
+
+
+def _group_mean(image: Image, values: Array) -> Array:
+    """Return the mean of each channel's group, [1, channels]."""
+    each = image.channels // image.groups
+    group = jax.lax.div(jnp.arange(values.shape[1]), jnp.int32(each))
+    together = (group[:, None] == group[None, :]).astype(jnp.float32)
+    sums = (values.sum(0)[:, None] * together).sum(0)
+    return (sums / (image.pixels * each))[None, :]
+
+
+def _load(image: Image, vector: Any, channel: Array) -> Array:
+    found = triton.load(vector.at[channel], mask=channel < image.channels, other=0.0)
+    return found.astype(jnp.float32)[None, :]

@@ -1,0 +1,247 @@
+"""Products of windows that are never written to memory.
+
+Every program looks up the pixels that it multiplies (an implicit product, Chetlur et al., "cuDNN:
+Efficient Primitives for Deep Learning", 2014). Factors are rounded to TF32, as those of JAX's
+products are on such a card by default, and sums are in float32.
+"""
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import triton
+
+from maxfl.models.gpu.fused import divide, launch, load, multiply, of_one, power_of_two, store
+from maxfl.models.gpu.places import Form
+
+PLACES, DEPTH = 128, 32
+"""Places, and numbers of their windows, that a program multiplies at once; measured on an H200."""
+SUM_PLACES, SUM_DEPTH = 64, 64
+"""The same where the sum is over places."""
+WIDEST = 64
+"""Outputs that a program computes, at most."""
+PROGRAMS = 600
+"""Programs that keep a large GPU busy: a sum of few clients is divided into this many."""
+
+
+class Size(NamedTuple):
+    """Sizes of a product: places of all images of a client, inputs, taps, and outputs."""
+
+    places: int
+    inputs: int
+    taps: int
+    outputs: int
+
+    @property
+    def window(self) -> int:
+        """Numbers of a window."""
+        return self.taps * self.inputs
+
+    @property
+    def wide(self) -> int:
+        """Outputs that a program computes: a power of two, as all sizes within one must be."""
+        return min(power_of_two(self.outputs), WIDEST)
+
+    @property
+    def tiles(self) -> int:
+        """Number of programs that compute all outputs."""
+        return pl.cdiv(self.outputs, self.wide)
+
+
+def window_products(form: Form, x: Array, w: Array) -> Array:
+    """Multiply windows by weights, to [n, rows, columns, outputs].
+
+    Args:
+        form: Where windows lie.
+        x: Images, [n, height, width, inputs].
+        w: [taps down, taps across, inputs, outputs].
+    """
+    return of_one(functools.partial(_products, (form,)), x, w)[0]
+
+
+def pooled_products(forms: Sequence[Form], x: Array, w: Array, bias: Array) -> tuple[Array, ...]:
+    """Take the largest of several products, add a bias, and let what is positive pass.
+
+    Returns:
+        [n, rows, columns, outputs], and which products were the largest, uint8 of the same shape
+        with a bit for each; none where nothing passes.
+    """
+    return of_one(functools.partial(_products, forms), x, w, bias)
+
+
+def window_sums(forms: Sequence[Form], x: Array, *gradient: Array) -> Array:
+    """Sum products of windows and gradients over all places, [window, outputs].
+
+    Args:
+        forms: One, or those of the products that were pooled.
+        x: Images, [n, height, width, inputs].
+        gradient: At places, [n, rows, columns, outputs]; of what was pooled, also which products
+            were the largest, which share it.
+
+    Returns:
+        Of what was pooled with one row more, the gradient of the bias: windows end with a 1.
+    """
+    return of_one(functools.partial(_sums, forms), x, *gradient)[0]
+
+
+def _products(forms: Sequence[Form], x: Array, w: Array, *bias: Array) -> tuple[Array, ...]:
+    clients, n, *_, inputs = x.shape
+    size = Size(n * forms[0].places, inputs, forms[0].taps, w.shape[4])
+    rows = PLACES // len(forms)
+    shape = clients, size.places * size.outputs
+    results = [jax.ShapeDtypeStruct(shape, x.dtype), jax.ShapeDtypeStruct(shape, jnp.uint8)]
+    found = launch(
+        functools.partial(_pooling_kernel if bias else _product_kernel, forms, size, rows),
+        (x, w, *bias),
+        results if bias else results[:1],
+        (clients, pl.cdiv(size.places, rows), size.tiles),
+        stages=3,
+    )
+    places = (axis.places for axis in forms[0])
+    whole = clients, n, *places, size.outputs
+    return tuple(a.reshape(whole) for a in found)
+
+
+def _sums(forms: Sequence[Form], x: Array, *gradient: Array) -> tuple[Array]:
+    clients, n, *_, inputs = x.shape
+    size = Size(n * forms[0].places, inputs, forms[0].taps, gradient[0].shape[4])
+    rows = size.window + len(gradient) - 1
+    depth = min(power_of_two(rows), SUM_DEPTH)
+    tiles = pl.cdiv(rows, depth) * size.tiles
+    steps = pl.cdiv(size.places, SUM_PLACES)
+    steps = pl.cdiv(steps, min(steps, pl.cdiv(PROGRAMS, clients * tiles)))
+    parts = pl.cdiv(size.places, steps * SUM_PLACES)
+    (found,) = launch(
+        functools.partial(_sum_kernel, forms, size, rows, depth, steps),
+        (x, *gradient),
+        [jax.ShapeDtypeStruct((clients, parts * rows * size.outputs), jnp.float32)],
+        (clients, parts, tiles),
+        stages=2,
+    )
+    return (found.reshape(clients, parts, rows, size.outputs).sum(1),)
+
+
+def _product_kernel(forms: Sequence[Form], size: Size, rows: int, x: Any, w: Any, out: Any) -> None:
+    """Multiply windows at some places by the weights of some outputs."""
+    place, output = _tile(size, rows)
+    (total,) = _totals(forms, size, x, w, place, output)
+    _store(out, size, place, output, total)
+
+
+def _pooling_kernel(
+    forms: Sequence[Form], size: Size, rows: int, x: Any, w: Any, bias: Any, *out: Any
+) -> None:
+    """Do so for all forms, and pool."""
+    place, output = _tile(size, rows)
+    totals = _totals(forms, size, x, w, place, output)
+    largest = functools.reduce(jnp.maximum, totals)
+    added = triton.load(bias.at[output], mask=output < size.outputs, other=0.0)
+    passed = largest + added.astype(jnp.float32)[None, :]
+    bits = ((total == largest).astype(jnp.int32) << i for i, total in enumerate(totals))
+    is_largest = jnp.where(passed > 0, functools.reduce(jnp.bitwise_or, bits), 0)
+    _store(out[0], size, place, output, jnp.maximum(passed, 0.0))
+    _store(out[1], size, place, output, is_largest)
+
+
+def _tile(size: Size, rows: int) -> tuple[Array, Array]:
+    """Return the places and the outputs of a program."""
+    place = pl.program_id(1) * rows + jnp.arange(rows)
+    return place, pl.program_id(2) * size.wide + jnp.arange(size.wide)
+
+
+def _totals(
+    forms: Sequence[Form], size: Size, x: Any, w: Any, place: Array, output: Array
+) -> tuple[Array, ...]:
+    """Compute the products of each form, a part of their windows after another."""
+    depth = min(power_of_two(size.window), DEPTH)
+
+    def add(step: Array, totals: tuple[Array, ...]) -> tuple[Array, ...]:
+        number = step * depth + jnp.arange(depth)
+        exists = (number < size.window)[:, None] & (output < size.outputs)[None, :]
+        weights = load(w, number * size.outputs, output, exists)
+        return tuple(
+            total + multiply(_windows(form, size, x, place, number), weights)
+            for form, total in zip(forms, totals, strict=True)
+        )
+
+    nothing = jnp.zeros((len(place), size.wide), jnp.float32)
+    return jax.lax.fori_loop(0, pl.cdiv(size.window, depth), add, (nothing,) * len(forms))
+
+
+def _sum_kernel(
+    forms: Sequence[Form], size: Size, rows: int, depth: int, steps: int, x: Any, g: Any, *rest: Any
+) -> None:
+    """Sum the products of windows and gradients over a part of all places."""
+    *is_largest, out = rest
+    part = pl.program_id(1)
+    down, across = divide(pl.program_id(2), size.tiles)
+    output = across * size.wide + jnp.arange(size.wide)
+    number = down * depth + jnp.arange(depth)
+    is_one = (number == size.window)[:, None]
+
+    def add(step: Array, total: Array) -> Array:
+        place = (part * steps + step) * SUM_PLACES + jnp.arange(SUM_PLACES)
+        exists = (place < size.places)[:, None] & (output < size.outputs)[None, :]
+        gradients = [load(g, place * size.outputs, output, exists)]
+        if is_largest:
+            bits = load(is_largest[0], place * size.outputs, output, exists)
+            gradients = share(gradients[0], bits.astype(jnp.int32))
+        for form, gradient in zip(forms, gradients, strict=True):
+            windows = _windows(form, size, x, place, number, turn=True)
+            windows = jnp.where(is_one, jnp.ones((), x.dtype), windows) if is_largest else windows
+            total += multiply(windows, gradient)
+        return total
+
+    nothing = jnp.zeros((depth, size.wide), jnp.float32)
+    total = jax.lax.fori_loop(0, steps, add, nothing)
+    exists = (number < rows)[:, None] & (output < size.outputs)[None, :]
+    store(out, (part * rows + number) * size.outputs, output, exists, total)
+
+
+def share(gradient: Array, is_largest: Array) -> list[Array]:
+    """Share the gradient of what was pooled between the largest of four, by their bits."""
+    bits = [(is_largest >> i) & 1 for i in range(4)]
+    each = gradient.astype(jnp.float32) / functools.reduce(jnp.add, bits).astype(jnp.float32)
+    return [jnp.where(bit == 1, each, 0.0).astype(gradient.dtype) for bit in bits]
+
+
+def _store(out: Any, size: Size, place: Array, output: Array, values: Array) -> None:
+    exists = (place < size.places)[:, None] & (output < size.outputs)[None, :]
+    store(out, place * size.outputs, output, exists, values)
+
+
+def _windows(
+    form: Form, size: Size, x: Any, place: Array, number: Array, turn: bool = False
+) -> Array:
+    """Load numbers of windows, [places, numbers] or turned, 0 where there is no pixel.
+
+    An address is a sum of what depends on the place and of what depends on the number: one addition
+    for each that is loaded.
+    """
+    rows, columns = form
+    image, inside = divide(place, form.places)
+    down, across = divide(inside, columns.places)
+    tap, channel = divide(number, size.inputs)
+    tap_down, tap_across = divide(tap, columns.taps)
+    top, left = rows.up * down + rows.shift, columns.up * across + columns.shift
+    lower, further = rows.step * tap_down, columns.step * tap_across
+    start = ((image * rows.pixels + top) * columns.pixels + left) * size.inputs
+    offset = (lower * columns.pixels + further) * size.inputs + channel
+
+    def pair(of_place: Array, of_number: Array) -> tuple[Array, Array]:
+        if turn:
+            return of_number[:, None], of_place[None, :]
+        return of_place[:, None], of_number[None, :]
+
+    first, second = pair(place < size.places, number < size.window)
+    exists = first & second
+    for axis, place_at, tap_at in ((rows, top, lower), (columns, left, further)):
+        if not axis.is_inside:
+            first, second = pair(place_at, tap_at)
+            exists &= (first + second >= 0) & (first + second < axis.pixels)
+    first, second = (offset, start) if turn else (start, offset)
+    return load(x, first, second, exists)

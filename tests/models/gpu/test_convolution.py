@@ -1,0 +1,109 @@
+"""Convolutions by kernels against plain loops and against the same in JAX."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from tests.support.plain_convolution import convolved
+
+from maxfl.models import convolution as layers
+from maxfl.models import windows
+from maxfl.models.layers import Layer
+
+RNG = np.random.default_rng(0)
+
+
+def integers(*shape):
+    """Draw small whole numbers: their products and sums are exact in TF32 and float32."""
+    return RNG.integers(-2, 3, shape).astype(np.float32)
+
+
+@pytest.fixture
+def by_kernels(monkeypatch):
+    """Compute by kernels, as on a GPU."""
+    for module in (layers, windows):
+        monkeypatch.setattr(module, "takes_convolution", lambda *_, **__: True)
+
+
+@pytest.mark.usefixtures("by_kernels")
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("padding", ["same", "valid"])
+def test_a_convolution_by_plain_loops(stride, padding):
+    x, weight = integers(2, 7, 6, 3), integers(3, 2, 3, 5)
+    found = layers.convolve(x, weight, stride, padding)
+    np.testing.assert_array_equal(found, convolved(x, weight, stride, padding))
+
+
+CASES = {
+    "strides and zeros": ((3, 9, 8, 4), (3, 3, 4, 6), (2, 2), ((0, 1), (1, 1)), (1, 1)),
+    "dilation": ((2, 11, 9, 2), (2, 2, 2, 3), (1, 2), ((0, 0), (0, 0)), (2, 1)),
+    "cut off": ((2, 8, 8, 3), (3, 3, 3, 4), (1, 1), ((-1, -1), (0, -2)), (1, 1)),
+    "wider than a tile": ((1, 5, 5, 70), (3, 3, 70, 66), (1, 1), ((1, 1), (1, 1)), (1, 1)),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_values_and_gradients_are_those_of_windows_in_memory(monkeypatch, case):
+    image, kernel, *how = case
+    x, weight = integers(*image), integers(*kernel)
+
+    def value_and_gradients(by_kernels):
+        monkeypatch.setattr(windows, "takes_convolution", lambda *_, **__: by_kernels)
+        value, back = jax.vjp(lambda *a: windows.convolve_windows(*a, *how), x, weight)
+        return value, *back(np.round(np.cos(np.arange(value.size)) * 3).reshape(value.shape))
+
+    for found, expected in zip(value_and_gradients(True), value_and_gradients(False), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def layer_and_gradients(monkeypatch, by_kernels, arguments, mapped=None):
+    """Return a layer's value and gradients; ``mapped`` says which arguments clients have."""
+    monkeypatch.setattr(layers, "takes_convolution", lambda *_, **__: by_kernels)
+    monkeypatch.setattr(windows, "takes_convolution", lambda *_, **__: False)
+
+    def layer(x, weight, bias):
+        return layers.convolution_layer(Layer(weight, bias), x, "valid")
+
+    value, back = jax.vjp(jax.vmap(layer, mapped) if mapped else layer, *arguments)
+    return value, *back(jnp.round(jnp.cos(jnp.arange(value.size)) * 3).reshape(value.shape))
+
+
+@pytest.mark.parametrize("mapped", [None, (0, 0, 0), (None, 0, 0), (0, None, 0)])
+def test_a_pooled_layer_with_equals_is_that_of_jax(monkeypatch, mapped):
+    arguments = [integers(3, 9, 8, 2), integers(3, 3, 2, 7), integers(7)]
+    if mapped:
+        pairs = zip(arguments, mapped, strict=True)
+        arguments = [a if axis is None else np.stack([a, a + 1]) for a, axis in pairs]
+    found = layer_and_gradients(monkeypatch, True, arguments, mapped)
+    expected = layer_and_gradients(monkeypatch, False, arguments, mapped)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-4)
+
+
+def test_where_there_is_nan_nothing_has_a_gradient(monkeypatch):
+    x = np.full((1, 4, 4, 1), np.nan, np.float32)
+    arguments = x, integers(3, 3, 1, 2), integers(2)
+    value, _, weight, bias = layer_and_gradients(monkeypatch, True, arguments)
+    assert np.isnan(value).all()
+    np.testing.assert_array_equal(bias, 0)
+    assert weight.shape == (3, 3, 1, 2)
+
+
+def test_second_derivatives_are_those_of_jax(monkeypatch):
+    arguments = integers(2, 5, 5, 2), integers(3, 3, 2, 3), integers(3)
+
+    def second(by_kernels):
+        monkeypatch.setattr(layers, "takes_convolution", lambda *_, **__: by_kernels)
+        monkeypatch.setattr(windows, "takes_convolution", lambda *_, **__: by_kernels)
+
+        def loss(x, weight, bias):
+            pooled = layers.convolution_layer(Layer(weight, bias), x, "same")
+            return jnp.square(layers.convolve(pooled, weight[:, :, :1].repeat(3, 2))).sum()
+
+        def length(*arguments):
+            return sum(jnp.square(g).sum() for g in jax.grad(loss, (0, 1, 2))(*arguments))
+
+        return jax.grad(length, (0, 1, 2))(*arguments)
+
+    for found, expected in zip(second(True), second(False), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5)

@@ -1,0 +1,57 @@
+"""Products of windows, by hand; kernels run in Pallas' interpreter where there is no GPU."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from maxfl.models.gpu import products
+from maxfl.models.gpu.places import quarters, windows_form
+from maxfl.models.gpu.products import pooled_products, share, window_products, window_sums
+
+PAIRS = windows_form((1, 4), (1, 2), (1, 1), ((0, 0), (0, 0)), (1, 1))
+"""Windows of two pixels in a row of four."""
+ROW = jnp.asarray([1.0, 2.0, 4.0, 8.0]).reshape(1, 1, 4, 1)
+WEIGHTS = jnp.asarray([[1.0, 10.0], [3.0, 0.0]]).reshape(1, 2, 1, 2)
+
+
+def test_products_by_hand():
+    found = window_products(PAIRS, ROW, WEIGHTS)
+    np.testing.assert_array_equal(found[0, 0], [[7, 10], [14, 20], [28, 40]])
+
+
+def test_sums_by_hand():
+    g = jnp.asarray([[1.0, 0.0], [1.0, 0.0], [0.0, 5.0]]).reshape(1, 1, 3, 2)
+    np.testing.assert_array_equal(window_sums((PAIRS,), ROW, g), [[1 + 2, 20], [2 + 4, 40]])
+
+
+def test_pooled_products_by_hand():
+    """Of two rows and columns of places 1, 3 / 3, 0 the largest is 3, twice."""
+    form = windows_form((2, 2), (1, 1), (1, 1), ((0, 0), (0, 0)), (1, 1))
+    x = jnp.asarray([[1.0, 3.0], [3.0, 0.0]]).reshape(1, 2, 2, 1)
+    one = jnp.ones((1, 1, 1, 2))
+    value, is_largest = pooled_products(quarters(form), x, one, jnp.asarray([-1.0, -3.0]))
+    np.testing.assert_array_equal(value[0, 0, 0], [2, 0])
+    np.testing.assert_array_equal(is_largest[0, 0, 0], [0b0110, 0])  # 3 - 3 does not pass
+    sums = window_sums(quarters(form), x, jnp.asarray([8.0, 8.0]).reshape(1, 1, 1, 2), is_largest)
+    np.testing.assert_array_equal(sums, [[4 * 3 + 4 * 3, 0], [8, 0]])  # weight, then bias
+
+
+def test_equals_share():
+    parts = share(jnp.asarray([6.0, 6.0, 6.0]), jnp.asarray([0b0111, 0b1000, 0]))
+    np.testing.assert_array_equal(parts, [[2, 0, 0], [2, 0, 0], [2, 0, 0], [0, 6, 0]])
+
+
+@pytest.mark.parametrize("programs", [1, 4, 1000])
+def test_a_sum_is_the_same_in_any_number_of_parts(monkeypatch, programs):
+    monkeypatch.setattr(products, "PROGRAMS", programs)
+    rng = np.random.default_rng(0)
+    form = windows_form((13, 12), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1))
+    x = rng.integers(-3, 4, (2, 13, 12, 3)).astype(np.float32)
+    g = rng.integers(-3, 4, (2, 13, 12, 5)).astype(np.float32)
+    around = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    expected = [
+        np.einsum("nijc,nijo->co", around[:, a : a + 13, b : b + 12], g)
+        for a in range(3)
+        for b in range(3)
+    ]
+    np.testing.assert_array_equal(window_sums((form,), x, g), np.concatenate(expected))
