@@ -10,12 +10,15 @@ as those of benchmarks/models.py there, and one client after another is also tri
 half of that is what a process for each of two cores would take at best.
 
 One client after another or all at once by vmap, launched step by step or as one CUDA graph a round;
-and all at once compiled by torch.compile, as one CUDA graph.
+and all at once compiled by torch.compile, as one CUDA graph. Each model and cohort has a process of
+its own: all compile at the same time, and are measured one after another.
 """
 
 import argparse
 import json
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -326,20 +329,32 @@ def timed(loop: Loop) -> float:
     return 1e3 * statistics.median(seconds(rounds) for _ in range(TURNS))
 
 
-def measured(models: list[str], cohorts: list[int], device: str) -> Iterator[dict[str, Any]]:
-    """Measure every variant of every model; one that fails has its reason."""
-    for model in models:
-        for cohort in cohorts:
-            for variant, kind in VARIANTS[device].items():
-                if cohort > 10 and variant.startswith("one by one"):
-                    continue  # ten times what ten clients take
-                row: dict[str, Any] = {"model": model, "cohort": cohort, "variant": variant}
-                began = time.perf_counter()
-                try:
-                    row["ms_a_round"] = timed(kind(MODELS[model](SIZES[device]), cohort, device))
-                except Exception as error:
-                    row["failed"] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
-                yield row | {"seconds": round(time.perf_counter() - began, 1)}
+def measured(model: str, cohort: int, device: str) -> Iterator[dict[str, Any]]:
+    """Measure every variant of a model, once told to; one that fails has its reason.
+
+    What takes minutes, torch.compile, comes first: all models and cohorts compile at the same time,
+    and are measured one after another.
+    """
+
+    def made(kind: type[Loop]) -> Loop | str:
+        try:
+            return kind(MODELS[model](SIZES[device]), cohort, device)
+        except Exception as error:
+            return f"{type(error).__name__}: {error}".splitlines()[0][:200]
+
+    ahead = {
+        variant: made(kind)
+        for variant, kind in VARIANTS[device].items()
+        if issubclass(kind, Compiled)
+    }
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for variant, kind in VARIANTS[device].items():
+        if cohort > 10 and variant.startswith("one by one"):
+            continue  # ten times what ten clients take
+        row: dict[str, Any] = {"model": model, "cohort": cohort, "variant": variant}
+        loop = ahead.get(variant) or made(kind)
+        yield row | ({"failed": loop} if isinstance(loop, str) else {"ms_a_round": timed(loop)})
 
 
 def main() -> None:
@@ -349,17 +364,52 @@ def main() -> None:
     parser.add_argument("models", nargs="*", choices=[*MODELS, []], default=[])
     parser.add_argument("--cohorts", nargs="+", type=int, default=[10, 100])
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--one", action="store_true", help="one model and cohort, when told to")
     given = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     torch.backends.cudnn.benchmark = True
     torch.manual_seed(0)
+    if given.one:
+        for row in measured(given.models[0], given.cohorts[0], given.device):
+            print(json.dumps(row), flush=True)
+        return
     device = torch.cuda.get_device_name() if given.device == "cuda" else "cpu"
-    rows = []
-    for row in measured(given.models or list(MODELS), given.cohorts, given.device):
+    found: dict[str, Any] = {"torch": torch.__version__, "device": device, "rounds": []}
+    for row in in_processes(given.models or list(MODELS), given.cohorts, given.device):
         print(row, flush=True)
-        rows.append(row)
-        found = {"torch": torch.__version__, "device": device, "rounds": rows}
+        found["rounds"].append(row)
         given.file.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def in_processes(models: list[str], cohorts: list[int], device: str) -> Iterator[dict[str, Any]]:
+    """Start a process for every model and cohort, and let them measure when all are ready."""
+    processes = [
+        subprocess.Popen(
+            [
+                sys.executable,
+                __file__,
+                "-",
+                model,
+                "--one",
+                "--device",
+                device,
+                "--cohorts",
+                str(cohort),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for model in models
+        for cohort in cohorts
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        while process.stdout.readline().strip() not in ("ready", ""):
+            continue
+    for process in processes:
+        rows = process.communicate("\n")[0].splitlines()
+        yield from (json.loads(row) for row in rows if row.startswith("{"))
 
 
 if __name__ == "__main__":
