@@ -6,15 +6,12 @@ of each head, which has d features.
 """
 
 import math
-from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from maxfl.models.gpu.support import takes_attention
 from maxfl.models.layers import Layer, dense, init_dense
 
 
@@ -38,23 +35,11 @@ def init_attention(key: Array, width: int) -> Attention:
 
 def attend(attention: Attention, h: Array, heads: int) -> Array:
     """Let each position of h [n, length, width] look at itself and those before it."""
-    _, length, width = h.shape
-    together = dense(attention.inputs, h)
-    look: Callable[[Array], Array] = partial(_look_back, heads)
-    if takes_attention(h, heads):
-        from maxfl.models.gpu.attention import Heads, causal_attention
-
-        look = causal_attention(Heads(length, heads, width // heads), look)
-    return dense(attention.outputs, look(together))
-
-
-def _look_back(heads: int, together: Array) -> Array:
-    """Return what positions see, [n, length, width], of queries, keys and values side by side."""
-    n, length, wide = together.shape
-    each = wide // 3 // heads
-    parts = together.reshape(n, length, 3, heads, each)
-    queries, keys, values = (parts[:, :, i] for i in range(3))
-    scores = jnp.einsum("nihd,njhd->nhij", queries, keys) / math.sqrt(each)
+    n, length, width = h.shape
+    together = dense(attention.inputs, h).reshape(n, length, 3, heads, width // heads)
+    queries, keys, values = (together[:, :, i] for i in range(3))
+    scores = jnp.einsum("nihd,njhd->nhij", queries, keys) / math.sqrt(width // heads)
     is_past = jnp.tril(jnp.ones((length, length), bool))
     shares = jax.nn.softmax(jnp.where(is_past, scores, -jnp.inf), axis=-1)
-    return jnp.einsum("nhij,njhd->nihd", shares, values).reshape(n, length, heads * each)
+    mixed = jnp.einsum("nhij,njhd->nihd", shares, values)
+    return dense(attention.outputs, mixed.reshape(n, length, width))

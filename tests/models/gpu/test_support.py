@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 from maxfl.models.gpu import products, support
-from maxfl.models.gpu.support import takes_attention, takes_convolution, takes_group_norm
+from maxfl.models.gpu.support import takes_convolution, takes_group_norm
 
 IMAGES, WEIGHTS = jnp.zeros((2, 32, 32, 16)), jnp.zeros((3, 3, 16, 64))
 
@@ -20,7 +20,6 @@ def gpu(monkeypatch):
 def test_nothing_on_a_cpu():
     assert not takes_convolution(IMAGES, WEIGHTS)
     assert not takes_group_norm(IMAGES)
-    assert not takes_attention(jnp.zeros((2, 80, 128)), 4)
 
 
 @pytest.mark.usefixtures("gpu")
@@ -28,7 +27,6 @@ def test_what_they_were_made_for_on_a_gpu():
     assert takes_convolution(IMAGES, WEIGHTS)
     assert takes_convolution(IMAGES, WEIGHTS, precision=None, preferred_element_type=jnp.float32)
     assert takes_group_norm(IMAGES)
-    assert takes_attention(jnp.zeros((2, 128, 128)), 2)
 
 
 @pytest.mark.usefixtures("gpu")
@@ -38,8 +36,6 @@ def test_the_rest_is_left_to_jax():
     assert not takes_convolution(IMAGES, WEIGHTS, precision=jax.lax.Precision.HIGHEST)
     assert not takes_convolution(IMAGES, WEIGHTS, preferred_element_type=jnp.float64)
     assert not takes_group_norm(jnp.zeros((1, 64, 64, 16)))
-    assert not takes_attention(jnp.zeros((2, 129, 128)), 4)
-    assert not takes_attention(jnp.zeros((2, 80, 130)), 2)
     with jax.default_matmul_precision("float32"):
         assert not takes_convolution(IMAGES, WEIGHTS)
 

@@ -15,8 +15,6 @@ MOST_CHANNELS = 64
 """Of a convolution: up to here windows in memory take longer."""
 LARGEST_IMAGE = 32_768
 """Numbers of an image that a program of group normalisation can hold."""
-LONGEST_SEQUENCE, WIDEST_HEAD = 128, 64
-"""Positions and features that a program of attention can hold."""
 
 
 def takes_convolution(x: Array, w: Array, **product: Any) -> bool:
@@ -37,12 +35,6 @@ def takes_group_norm(h: Array) -> bool:
     """Tell whether images [n, height, width, channels] are normalised by a kernel."""
     pixels, channels = h.shape[1] * h.shape[2], h.shape[3]
     return _up(pixels) * _up(channels) <= LARGEST_IMAGE and _takes(h)
-
-
-def takes_attention(h: Array, heads: int) -> bool:
-    """Tell whether sequences [n, length, width] attend to themselves by a kernel."""
-    length, width = h.shape[1:]
-    return length <= LONGEST_SEQUENCE and width // heads <= WIDEST_HEAD and _takes(h)
 
 
 def _up(number: int) -> int:
@@ -73,8 +65,8 @@ def _compiles() -> bool:
         jax.jit(functools.partial(window_products, form)).lower(x, w).compile()
     except Exception as error:  # whatever compilers say: there is another way to compute it all
         warnings.warn(
-            f"maxfl's kernels for GPUs can't be compiled here, and models with convolutions or "
-            f"attention take longer without them ({type(error).__name__}: {error})",
+            f"maxfl's kernels for GPUs can't be compiled here, and models with convolutions take "
+            f"longer without them ({type(error).__name__}: {error})",
             stacklevel=2,
         )
         return False
