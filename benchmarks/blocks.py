@@ -1,6 +1,7 @@
 """Times a simulation's rounds, and the memory that they take; for other benchmarks to import."""
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -22,15 +23,7 @@ def measure_blocks(simulation: Simulation) -> dict[str, Any]:
     """
     session = simulation.session
     size, training = session.configurations, session.experiment.training
-    nothing = np.zeros((size, session.experiment.federation.clients), np.float32)
-    solo = Solo(nothing, nothing, (nothing,) * len(session.metric_infos))
-    prepared, state = Prepared(solo, simulation.requirements(solo)), simulation.start()
-
-    def block(number: int) -> float:
-        began = time.perf_counter()
-        jax.block_until_ready(next(simulation.blocks(prepared, state, done=number)))
-        return time.perf_counter() - began
-
+    block = timed_blocks(simulation)
     first = block(1)
     block(0)
     whole, evaluations = (np.median([block(number) for _ in range(TURNS)]) for number in (1, 0))
@@ -42,3 +35,19 @@ def measure_blocks(simulation: Simulation) -> dict[str, Any]:
         "predicted_gib": session.footprint.of(session.spec.layout) / 2**30,
         "peak_gib": stats["peak_bytes_in_use"] / 2**30 if stats else None,
     }
+
+
+def timed_blocks(simulation: Simulation) -> Callable[[int], float]:
+    """Return a function that runs a block, by the number of those done, and returns its seconds."""
+    session = simulation.session
+    clients = session.experiment.federation.clients
+    nothing = np.zeros((session.configurations, clients), np.float32)
+    solo = Solo(nothing, nothing, (nothing,) * len(session.metric_infos))
+    prepared, state = Prepared(solo, simulation.requirements(solo)), simulation.start()
+
+    def block(number: int) -> float:
+        began = time.perf_counter()
+        jax.block_until_ready(next(simulation.blocks(prepared, state, done=number)))
+        return time.perf_counter() - began
+
+    return block

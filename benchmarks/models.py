@@ -136,20 +136,25 @@ def _run(command: list[str]) -> str:
 def measure(case: Case) -> dict[str, Any]:
     """Measure time and memory of a round, and how long the first block takes to compile."""
     maxfl.use_all_cores()
+    simulation = simulation_of(case)
+    parameters = maxfl.count_parameters(simulation.session.experiment.model).trained
+    return measure_blocks(simulation) | {"parameters": parameters}
+
+
+def simulation_of(case: Case) -> maxfl.Simulation:
+    """Return two blocks of rounds of a case."""
     if case.convolution == "lax.conv":
         convolution_module.convolve = convolve_by_xla
-    model = build(case)
     training = maxfl.Training(
         2 * case.rounds, case.cohort, case.steps, BATCH, 0.05, 1.0, case.rounds, case.rounds
     )
-    simulation = maxfl.Simulation(
+    return maxfl.Simulation(
         samples(case),
-        model,
+        build(case),
         maxfl.fedavg(by_size=1.0),
         training,
         requirement=maxfl.fixed(0.5, judge="training"),
     )
-    return measure_blocks(simulation) | {"parameters": maxfl.count_parameters(model).trained}
 
 
 def samples(case: Case) -> maxfl.Federation:

@@ -24,13 +24,13 @@ FUSED = ALIASES | frozenset({
     "log", "log1p", "logistic", "lt", "max", "min", "mul", "ne", "neg", "not", "one_minus_square",
     "or", "pad", "pow", "random_fold_in", "random_unwrap", "random_wrap", "rem", "rev", "round",
     "rsqrt", "select_n", "shift_left", "shift_right_arithmetic", "shift_right_logical", "sign",
-    "sin", "slice", "split", "sqrt", "square", "sub", "tan", "tanh", "transpose", "xor",
+    "sin", "slice", "split", "sqrt", "square", "stack", "sub", "tan", "tanh", "transpose", "xor",
 })  # fmt: skip
 """Operations that are computed where their values are used."""
 
 COSTLY = frozenset({
     "concatenate", "cos", "erf", "exp", "exp2", "expm1", "log", "log1p", "logistic", "pow", "sin",
-    "tan", "tanh",
+    "stack", "tan", "tanh",
 })  # fmt: skip
 """Those of them that are computed once, where several operations use their values."""
 
@@ -91,8 +91,9 @@ class Program:
     def __init__(self, jaxpr: Any) -> None:
         values = {variable: Value(variable.aval) for variable in jaxpr.invars}
         self.inputs = list(values.values())
-        self.operations = list(_operations(jaxpr, values))
+        operations = list(_operations(jaxpr, values))
         self.outputs = [values[v] for v in jaxpr.outvars if not _is_literal(v) and v in values]
+        self.operations = _used(operations, self.outputs)
         self._readers = Counter(v for operation in self.operations for v in operation.inputs)
         self._readers.update(self.outputs)
         self._added = self._find_added()
@@ -249,6 +250,16 @@ def _operations(jaxpr: Any, values: dict[Any, Value]) -> Iterator[Operation]:
         inputs = [value for value in given if value is not None]
         stacked = _stacked(equation, outputs, *inner) if equation.primitive.name == "scan" else []
         yield Operation(equation.primitive.name, inputs, outputs, inner, stacked)
+
+
+def _used(operations: Sequence[Operation], outputs: Iterable[Value]) -> list[Operation]:
+    """Return the operations that lead to some values; compilers leave out the others."""
+    found, wanted = list[Operation](), set(outputs)
+    for operation in reversed(operations):
+        if not wanted.isdisjoint(operation.outputs):
+            found.append(operation)
+            wanted.update(operation.inputs)
+    return found[::-1]
 
 
 def _stacked(scan: Any, outputs: Sequence[Value], body: Any) -> list[Value]:

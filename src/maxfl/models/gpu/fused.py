@@ -66,7 +66,8 @@ def of_one(function: Callable[..., tuple[Array, ...]], *arrays: Array) -> tuple[
         found = call(*(a.reshape(-1, *a.shape[2:]) for a in of_all))
         return tuple(a.reshape(count, -1, *a.shape[1:]) for a in found), (True,) * len(found)
 
-    return tuple(a[0] for a in call(*(a[None] for a in arrays)))
+    found = call(*(a.reshape(1, *a.shape) for a in arrays))
+    return tuple(a.reshape(a.shape[1:]) for a in found)
 
 
 def _in_launches(function: Callable[..., tuple[Array, ...]], *arrays: Array) -> tuple[Array, ...]:
