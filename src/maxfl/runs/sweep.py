@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from threading import Event
 from typing import Any, NamedTuple
@@ -227,7 +228,7 @@ class _Groups(NamedTuple):
                     raise
                 failed[g] = str(error).splitlines()[0]
 
-        run_queues(run_one, alike(self.groups), stop, largest)
+        run_queues(run_one, self._compiling, alike(self.groups), stop, largest)
         # Where several programs run at a time, a driver may fail one of them for once.
         for g in list(failed):
             del failed[g]
@@ -235,6 +236,12 @@ class _Groups(NamedTuple):
         if failed:
             raise InputError(self._in_words(failed))
         on_leader(self._put_together)
+
+    def _compiling(self, g: int) -> AbstractContextManager[Any]:
+        """Compile a group's program meanwhile, unless the group was begun before."""
+        if self._folder_of(g).exists():
+            return nullcontext()
+        return build(self.groups[g].configs, self.max_parallel).compiling()
 
     def _folder_of(self, g: int) -> Path:
         return self.folder.path / "groups" / f"{g:04d}"
