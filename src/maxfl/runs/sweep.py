@@ -75,8 +75,12 @@ def run_sweep(
     _tell_of_moving_requirements(grid.configs)
     settings = [config.as_json() for config in grid.configs]
     # Built once beforehand, so that every mistake shows before the first training.
+    firsts = {queue[0] for queue in alike(groups)}
     with raise_together():
-        forecasts = [_forecast(members, max_parallel) for members in groups]
+        forecasts = [
+            _forecast(members, max_parallel, predicts_memory=g in firsts)
+            for g, members in enumerate(groups)
+        ]
     own_judging = [forecast.has_own_judging for forecast in forecasts]
     _tell_of_other_judging(groups, own_judging)
     code = code_of(grid.configs)
@@ -152,7 +156,8 @@ class _Forecast(NamedTuple):
         description: All that its result depends on.
         configurations: How many.
         parallel: How many run at once.
-        bytes: Memory of a device.
+        bytes: Memory of a device; 0 where an earlier group is alike and takes about as much:
+            predicting it traces the model.
         folder_bytes: Of its folder while it runs, for sure.
         result_bytes: Of its folder in the end.
         has_own_judging: Whether its data came with the part that clients judge by.
@@ -167,13 +172,14 @@ class _Forecast(NamedTuple):
     has_own_judging: bool
 
 
-def _forecast(members: Group, max_parallel: int | None) -> _Forecast:
+def _forecast(members: Group, max_parallel: int | None, *, predicts_memory: bool) -> _Forecast:
     built = build(members.configs, max_parallel)
     configurations = built.session.configurations
     parallel = parallel_configurations(built.session.spec.layout, configurations)
     resources = built.resources
     return _Forecast(
-        built.describe(), configurations, parallel, resources.device_bytes,
+        built.describe(), configurations, parallel,
+        resources.device_bytes if predicts_memory else 0,
         resources.min_folder_bytes, resources.result_bytes,
         built.session.experiment.federation.has_own_judging,
     )  # fmt: skip
