@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Without --no-compile, pip turns thousands of files into bytecode that are never imported; Python
 # makes it for those that are, unless the user's environment forbids that.
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e
+PINNED := install --quiet --disable-pip-version-check --no-compile -c constraints.txt
+INSTALL := $(BIN)/python -m pip $(PINNED) -e
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test pytest test-more lint style types docs bench bench-peers release ranges clean
@@ -60,7 +61,10 @@ ranges: $(VENV)/installed-dev
 
 $(VENV)/created:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "maxfl needs Python 3.11 or newer")'
-	$(PYTHON) -m venv $(VENV)
+# A new pip, put in from outside, is there sooner than the one that comes with Python, which is for
+# where there is no pip outside; and an old one takes five seconds longer to find the other packages.
+	$(PYTHON) -m venv --without-pip $(VENV)
+	$(PYTHON) -m pip --python $(BIN)/python $(PINNED) pip 2>/dev/null || $(PYTHON) -m venv $(VENV)
 	touch $@
 
 $(VENV)/installed: $(VENV)/created pyproject.toml constraints.txt

@@ -108,9 +108,8 @@ def _compile(task: Task) -> Outcome:
     def until_first_block() -> float:
         began = time.perf_counter()
         simulation = maxfl.Simulation(clients, model, maxfl.maxfl(), maxfl.Training())
-        state = simulation.start()
-        with simulation.compiling(state):
-            prepared = simulation.prepare()
+        with simulation.compiling():
+            state, prepared = simulation.start(), simulation.prepare()
         jax.block_until_ready(next(simulation.blocks(prepared, state)))
         return time.perf_counter() - began
 

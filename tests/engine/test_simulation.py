@@ -203,9 +203,8 @@ def test_the_first_block_finds_its_program_compiled(compiled, precision):
     simulation = maxfl.Simulation(SMALL, model, maxfl.maxfl(), TRAINING)
     # A setting of this thread, which a thread of the compiler has not.
     with jax.default_matmul_precision(precision) if precision != "default" else nullcontext():
-        state = simulation.start()
-        with simulation.compiling(state):
-            prepared = simulation.prepare()
+        with simulation.compiling():
+            state, prepared = simulation.start(), simulation.prepare()
         assert compiled.count("jit(run_block)") == (precision == "default")
         next(simulation.blocks(prepared, state))
     assert compiled.count("jit(run_block)") == 1
@@ -217,8 +216,8 @@ def test_an_error_does_not_wait_for_the_compiler(monkeypatch):
     slow = SimpleNamespace(lower=lambda *_: SimpleNamespace(compile=partial(ended.wait, 20)))
     monkeypatch.setattr(simulation_module, "run_block", slow)
     simulation = maxfl.Simulation(SMALL, MODEL, maxfl.maxfl(), TRAINING)
-    state, began = simulation.start(), time.monotonic()
-    with pytest.raises(KeyboardInterrupt), simulation.compiling(state):
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), simulation.compiling():
         raise KeyboardInterrupt
     waited = time.monotonic() - began
     ended.set()

@@ -1,6 +1,7 @@
 """Groups of a sweep, shared out over workers."""
 
 import time
+from contextlib import contextmanager, nullcontext
 from threading import Event
 
 import jax
@@ -29,9 +30,23 @@ def test_on_an_accelerator_several_queues_run_at_once():
             assert both[1 - g].wait(10)
         order.append(g)
 
-    run_queues(run_one, [[0, 2, 4], [1, 3]], Event(), largest=1)
+    run_queues(run_one, nullcontext, [[0, 2, 4], [1, 3]], Event(), largest=1)
     assert sorted(order) == [0, 1, 2, 3, 4]
     assert order.index(0) < order.index(2) < order.index(4)
+
+
+@pytest.mark.parametrize(("largest", "ahead"), [(1, True), (2**62, False)])
+def test_on_a_cpu_the_next_queue_is_compiled_during_this_one_if_both_fit(largest, ahead):
+    log = []
+
+    @contextmanager
+    def compiling(g):
+        log.append(f"compile {g}")
+        yield
+        log.append(f"compiled {g}")
+
+    run_queues(log.append, compiling, [[0, 1], [2]], Event(), largest)
+    assert log == (["compile 2", 0, 1, "compiled 2", 2] if ahead else [0, 1, 2])
 
 
 @pytest.mark.usefixtures("_one_gpu")
@@ -51,5 +66,5 @@ def test_one_failure_stops_the_other_workers():
             raise
 
     with pytest.raises(maxfl.InputError, match="out of luck"):
-        run_queues(run_one, [[0, 2], [1]], stop, largest=1)
+        run_queues(run_one, nullcontext, [[0, 2], [1]], stop, largest=1)
     assert ended == [0], "and what had not begun is not begun"

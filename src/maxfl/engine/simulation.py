@@ -217,7 +217,7 @@ class Simulation:
             yield narrow, _block(periods[0][0], rounds, spec.period, *found)
 
     @contextmanager
-    def compiling(self, state: State) -> Iterator[None]:
+    def compiling(self) -> Iterator[None]:
         """Compile the program of the rounds meanwhile; the first block finds it ready.
 
         On a CPU alone: elsewhere the compiler picks kernels by timing them on the devices that
@@ -228,7 +228,7 @@ class Simulation:
         alike = executor.submit(lambda: dict(jax.config.values)).result() == dict(jax.config.values)
         if alike and jax.default_backend() == "cpu" and not is_distributed():
             # Traced here: a model's functions need not bear two threads.
-            executor.submit(run_block.lower(*self._first_inputs(state)).compile)
+            executor.submit(run_block.lower(*self._first_inputs()).compile)
         try:
             yield  # what fails to compile fails again in the first block, and is explained there
         except BaseException:
@@ -236,10 +236,11 @@ class Simulation:
             raise
         executor.shutdown()
 
-    def _first_inputs(self, state: State) -> tuple[Any, ...]:
-        """Return what the program of the first block is called with, but for the requirements."""
+    def _first_inputs(self) -> tuple[Any, ...]:
+        """Return inputs like those of the first block: requirements and state are zeros."""
         session, first = self.session, schedule(self.session.experiment.training)[0]
         rho = np.zeros((session.configurations, self.eval_federation.clients), np.float32)
+        state = jax.tree.map(lambda a: np.zeros(a.shape, a.dtype), session.state_shape())
         return self._inputs(first, session.spread(rho), session.spread(state))
 
     def _inputs(self, periods: list[tuple[int, int]], rho: Any, state: State) -> tuple[Any, ...]:

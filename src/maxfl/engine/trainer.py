@@ -3,9 +3,8 @@
 In this order:
 
     with trainer.open(folder):
-        state = trainer.start()
-        with trainer.compiling(state):
-            prepared = trainer.prepare()
+        with trainer.compiling():
+            state, prepared = trainer.start(), trainer.prepare()
         for state, block in trainer.blocks(prepared, state):
             blocks.append(block)
         history = trainer.history(prepared, blocks, state)
@@ -113,7 +112,7 @@ class Trainer(Protocol):
     def start(self) -> State:
         """Return the state before the first round."""
 
-    def compiling(self, state: State) -> AbstractContextManager[Any]:
+    def compiling(self) -> AbstractContextManager[Any]:
         """Compile the program of the rounds meanwhile, where that is known in advance."""
 
     def blocks(
@@ -155,11 +154,11 @@ def shown_progress(progress: Progress | bool | None) -> Iterator[Progress | None
 def train(trainer: Trainer, progress: Progress | None = None) -> Trained:
     """Train from the start to the end, without checkpoints."""
     _warn_of_small_clients(trainer.session)
-    state, blocks = trainer.start(), []
-    with trainer.compiling(state):
-        prepared = trainer.prepare(progress)
+    with trainer.compiling():
+        state, prepared = trainer.start(), trainer.prepare(progress)
     rounds = trainer.session.experiment.training.rounds
     diagnosis = diagnose(trainer, prepared)
+    blocks: list[Block] = []
     for now, block in trainer.blocks(prepared, state):
         state = now
         blocks.append(block)

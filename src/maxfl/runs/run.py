@@ -144,9 +144,9 @@ def _train(
         done = int(blocks[-1].rounds[-1]) if blocks else 0
         shown.report("resumed", done, rounds)
     else:
-        state, blocks = simulation.start(), []
-        with simulation.compiling(state):
-            prepared = simulation.prepare(shown.report, solo_cache)
+        blocks = []
+        with simulation.compiling():
+            state, prepared = simulation.start(), simulation.prepare(shown.report, solo_cache)
         with raise_together():
             if is_leader():
                 checkpoint.save_start(prepared, state)

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from threading import Event
 from typing import Any, NamedTuple
@@ -74,8 +75,12 @@ def run_sweep(
     _tell_of_moving_requirements(grid.configs)
     settings = [config.as_json() for config in grid.configs]
     # Built once beforehand, so that every mistake shows before the first training.
+    firsts = {queue[0] for queue in alike(groups)}
     with raise_together():
-        forecasts = [_forecast(members, max_parallel) for members in groups]
+        forecasts = [
+            _forecast(members, max_parallel, predicts_memory=g in firsts)
+            for g, members in enumerate(groups)
+        ]
     own_judging = [forecast.has_own_judging for forecast in forecasts]
     _tell_of_other_judging(groups, own_judging)
     code = code_of(grid.configs)
@@ -151,7 +156,8 @@ class _Forecast(NamedTuple):
         description: All that its result depends on.
         configurations: How many.
         parallel: How many run at once.
-        bytes: Memory of a device.
+        bytes: Memory of a device; 0 where an earlier group is alike and takes about as much:
+            predicting it traces the model.
         folder_bytes: Of its folder while it runs, for sure.
         result_bytes: Of its folder in the end.
         has_own_judging: Whether its data came with the part that clients judge by.
@@ -166,13 +172,14 @@ class _Forecast(NamedTuple):
     has_own_judging: bool
 
 
-def _forecast(members: Group, max_parallel: int | None) -> _Forecast:
+def _forecast(members: Group, max_parallel: int | None, *, predicts_memory: bool) -> _Forecast:
     built = build(members.configs, max_parallel)
     configurations = built.session.configurations
     parallel = parallel_configurations(built.session.spec.layout, configurations)
     resources = built.resources
     return _Forecast(
-        built.describe(), configurations, parallel, resources.device_bytes,
+        built.describe(), configurations, parallel,
+        resources.device_bytes if predicts_memory else 0,
         resources.min_folder_bytes, resources.result_bytes,
         built.session.experiment.federation.has_own_judging,
     )  # fmt: skip
@@ -227,7 +234,7 @@ class _Groups(NamedTuple):
                     raise
                 failed[g] = str(error).splitlines()[0]
 
-        run_queues(run_one, alike(self.groups), stop, largest)
+        run_queues(run_one, self._compiling, alike(self.groups), stop, largest)
         # Where several programs run at a time, a driver may fail one of them for once.
         for g in list(failed):
             del failed[g]
@@ -235,6 +242,12 @@ class _Groups(NamedTuple):
         if failed:
             raise InputError(self._in_words(failed))
         on_leader(self._put_together)
+
+    def _compiling(self, g: int) -> AbstractContextManager[Any]:
+        """Compile a group's program meanwhile, unless the group was begun before."""
+        if self._folder_of(g).exists():
+            return nullcontext()
+        return build(self.groups[g].configs, self.max_parallel).compiling()
 
     def _folder_of(self, g: int) -> Path:
         return self.folder.path / "groups" / f"{g:04d}"

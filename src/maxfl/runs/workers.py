@@ -3,7 +3,10 @@
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import AbstractContextManager, nullcontext
+from itertools import zip_longest
 from threading import Event
+from typing import Any
 
 import jax
 
@@ -13,24 +16,31 @@ from maxfl.engine.trainer import Progress
 
 
 def run_queues(
-    run_one: Callable[[int], None], queues: Sequence[Sequence[int]], stop: Event, largest: int
+    run_one: Callable[[int], None],
+    compiling: Callable[[int], AbstractContextManager[Any]],
+    queues: Sequence[Sequence[int]],
+    stop: Event,
+    largest: int,
 ) -> None:
     """Run every queue of groups, many at once on one accelerator, else one after another.
 
     An accelerator does one thing at a time too, but meanwhile the host compiles the other queues'
     programs and writes results. Only as many run at once as fit into its memory, if each needs
-    ``largest`` bytes.
+    ``largest`` bytes. Where queues run one after another, ``compiling(g)`` is held open during the
+    one before that of group g: training leaves a core idle now and then.
     """
 
     def work(queue: Sequence[int]) -> None:
         for g in queue:
             run_one(g)
 
+    fitting = int(ROOM * free_bytes(jax.devices()[0]) // largest)
     # Several devices add up over each other: two programs at once could wait for one another.
     if jax.default_backend() == "cpu" or len(jax.devices()) > 1:
-        work([g for queue in queues for g in queue])
+        for queue, following in zip_longest(queues, queues[1:]):
+            with compiling(following[0]) if following and fitting > 1 else nullcontext():
+                work(queue)
         return
-    fitting = int(ROOM * free_bytes(jax.devices()[0]) // largest)
     workers = max(1, min(len(queues), os.cpu_count() or 1, fitting))
     with ThreadPoolExecutor(workers) as pool:
         waiting = [pool.submit(work, queue) for queue in queues]

@@ -236,7 +236,7 @@ class StreamingSimulation:
         records: Any = ClientRecords(NO_ROWS, nobody, np.zeros(0, np.float32))
         return finite_start(self.session)._replace(client_states=records)
 
-    def compiling(self, state: State) -> AbstractContextManager[Any]:  # noqa: ARG002
+    def compiling(self) -> AbstractContextManager[Any]:
         """Compile nothing in advance: the programs' shapes are those of the cohorts that come."""
         return nullcontext()
 
