@@ -59,6 +59,12 @@ def main() -> None:
 
 def measure(case: Case) -> dict[str, Any]:
     """Measure time and memory of a block of rounds."""
+    device = jax.devices()[0].device_kind
+    return measure_blocks(simulation_of(case)) | {"device": device, "jax": jax.__version__}
+
+
+def simulation_of(case: Case) -> maxfl.Simulation:
+    """Return two blocks of rounds of all configurations."""
     clients, samples, cohort, steps, batch, classes = {
         "mlp": (100, 300, 5, 30, 32, 10), "cnn": (500, 60, 10, 20, 20, 62),
     }[case.model]  # fmt: skip
@@ -81,7 +87,7 @@ def measure(case: Case) -> dict[str, Any]:
     training = maxfl.Training(
         2 * case.rounds, cohort, steps, batch, rates, 1.0, case.rounds, case.rounds
     )
-    simulation = maxfl.Simulation(
+    return maxfl.Simulation(
         federation,
         model,
         getattr(maxfl, case.method)(),
@@ -89,8 +95,6 @@ def measure(case: Case) -> dict[str, Any]:
         requirement=maxfl.fixed(0.5, judge="training"),
         seed=np.arange(size),
     )
-    device = jax.devices()[0].device_kind
-    return measure_blocks(simulation) | {"device": device, "jax": jax.__version__}
 
 
 if __name__ == "__main__":

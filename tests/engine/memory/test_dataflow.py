@@ -46,6 +46,14 @@ def test_what_is_alive_by_hand(function, matrices):
     assert peak(function, A) == matrices * MATRIX
 
 
+def test_what_leads_to_nothing_is_left_out():
+    def function(a):
+        _ = (a @ a) @ (a @ a)
+        return a @ a
+
+    assert peak(function, A) == MATRIX
+
+
 def test_a_sum_reads_what_was_never_in_memory():
     assert peak(lambda a: chain(a).sum(), A) == 4
 

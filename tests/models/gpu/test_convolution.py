@@ -4,11 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tests.support.plain_convolution import convolved
 
 from maxfl.models import convolution as layers
 from maxfl.models import windows
 from maxfl.models.layers import Layer
+from support.plain_convolution import convolved
 
 RNG = np.random.default_rng(0)
 
@@ -89,6 +89,7 @@ def test_where_there_is_nan_nothing_has_a_gradient(monkeypatch):
     assert weight.shape == (3, 3, 1, 2)
 
 
+@pytest.mark.slow
 def test_second_derivatives_are_those_of_jax(monkeypatch):
     arguments = integers(2, 5, 5, 2), integers(3, 3, 2, 3), integers(3)
 

@@ -1,0 +1,103 @@
+"""Memory that is predicted today, on any machine, for cases whose memory was measured on an H200.
+
+    python benchmarks/memory.py [FILE.json]
+
+A prediction needs shapes alone: it is made here as it would be there, with a GPU's kernels, and as
+much computed at once. What was used stands in results/models-gpu.json and results/sweeps-gpu.json.
+Writes benchmarks/results/memory-gpu.json or the file given.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import sweeps
+
+import maxfl
+import models
+from maxfl.engine import session as session_module
+from maxfl.engine.layout import choose_eval_batch
+
+RESULTS = Path(__file__).parent / "results"
+FREE = 0.75 * 139.8 * 2**30
+"""Bytes that JAX has on an H200."""
+
+
+class Memory(NamedTuple):
+    """Of a case, in GiB."""
+
+    case: str
+    predicted: float
+    used: float
+
+
+def main() -> None:
+    """Predict, print and write."""
+    file = Path(sys.argv[1]) if len(sys.argv) > 1 else RESULTS / "memory-gpu.json"
+    rows = []
+    for found in predictions():
+        print(found, flush=True)
+        rows.append(found._asdict())
+    file.write_text(json.dumps({"rows": rows}, indent=1) + "\n")
+
+
+def predictions(*only: str) -> Iterator[Memory]:
+    """Predict the memory of all recorded cases, or of those named."""
+    with as_on_a_gpu():
+        for name, simulation, used in recorded(*only):
+            session = simulation.session
+            yield Memory(name, session.footprint.of(session.spec.layout) / 2**30, used)
+
+
+def recorded(*only: str) -> Iterator[tuple[str, maxfl.Simulation, float]]:
+    """Give cases with their simulations, and the GiB that they used."""
+    zoo = {(c.label, c.cohort): c for c in models.cases(on_cpu=False, quick=False)}
+    for row in read("models-gpu"):
+        name = f"{row['label']}, {row['cohort']} clients"
+        if not only or name in only:
+            case = zoo[row["label"], row["cohort"]]
+            yield name, models.simulation_of(case), row["peak_gib"]
+    for row in read("sweeps-gpu"):
+        name = f"{row['model']}, {row['method']}, {row['configurations']} configurations"
+        if not only or name in only:
+            fields = (row[field] for field in sweeps.Case._fields)
+            yield name, sweeps.simulation_of(sweeps.Case(*fields)), row["peak_gib"]
+
+
+def read(name: str) -> Any:
+    """Read what was measured."""
+    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))["rounds"]
+
+
+@contextmanager
+def as_on_a_gpu() -> Iterator[None]:
+    """Make all choices that depend on the device as for a GPU; nothing can be computed then."""
+    gpu = [SimpleNamespace(platform="gpu")]
+    steps = session_module.compiled_steps
+
+    def eval_batch(sizes: Any, _: Any) -> Any:
+        return choose_eval_batch(sizes, gpu)
+
+    with ExitStack() as stack:
+        for name, value in {
+            "jax.default_backend": lambda: "gpu",
+            "maxfl.models.gpu.support._compiles": lambda: True,
+            "maxfl.engine.layout.default_parallelism": lambda _: 1024,
+            "maxfl.engine.session.default_parallelism": lambda _: 1024,
+            "maxfl.engine.session.choose_eval_batch": lambda sizes, _: choose_eval_batch(
+                sizes, gpu
+            ),
+            "maxfl.engine.session.free_bytes": lambda _: int(FREE),
+            "maxfl.engine.session.compiled_steps": lambda given, _: steps(given, "gpu"),
+        }.items():
+            stack.enter_context(patch(name, value))
+        yield
+
+
+if __name__ == "__main__":
+    main()
