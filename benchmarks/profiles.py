@@ -20,7 +20,7 @@ from jax.profiler import ProfileData
 
 from models import Case, cases, simulation_of
 
-SHOWN = 25
+SHOWN = 80
 
 
 def main() -> None:

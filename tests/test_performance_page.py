@@ -107,8 +107,8 @@ def test_what_bounds_models_on_a_gpu_is_of_their_profiles():
     longest = profiles["cnn", 10]["longest"][:3]
     assert [k["kernel"] for k in longest] == second
     assert 0.45 < sum(k["us_a_step"] for k in longest) / step(("cnn", 10)) < 0.55
-    assert 0.5 < share(("resnet", 10), "_product_kernel", "_sum_kernel") < 0.6
-    assert 0.45 < share(("transformer", 100), "gemm") < 0.6
+    assert 0.55 < share(("resnet", 10), "_product_kernel", "_sum_kernel") < 0.65
+    assert 0.35 < share(("transformer", 100), "gemm") < 0.45
 
 
 def test_the_readmes_table_of_speed_is_of_the_results():
