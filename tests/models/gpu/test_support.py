@@ -36,6 +36,9 @@ def test_the_rest_is_left_to_jax():
     assert not takes_convolution(IMAGES, WEIGHTS, precision=jax.lax.Precision.HIGHEST)
     assert not takes_convolution(IMAGES, WEIGHTS, preferred_element_type=jnp.float64)
     assert not takes_group_norm(jnp.zeros((1, 64, 64, 16)))
+    many = jax.ShapeDtypeStruct((2**17, 32, 32, 16), jnp.float32)
+    assert not takes_convolution(many, jnp.zeros((3, 3, 16, 16)))  # more than addresses reach
+    assert not takes_group_norm(many)
     with jax.default_matmul_precision("float32"):
         assert not takes_convolution(IMAGES, WEIGHTS)
 

@@ -10,8 +10,7 @@ from jax.custom_batching import custom_vmap
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
-ADDRESSES = 2**31
-"""Numbers of an array that a kernel's addresses reach."""
+from maxfl.models.gpu.support import ADDRESSES
 
 
 def fused(
@@ -71,7 +70,7 @@ def of_one(function: Callable[..., tuple[Array, ...]], *arrays: Array) -> tuple[
 
 
 def _in_launches(function: Callable[..., tuple[Array, ...]], *arrays: Array) -> tuple[Array, ...]:
-    """Apply the function to as many clients at once as addresses reach."""
+    """Apply the function to as many clients at once as addresses reach; they do reach one."""
     clients = len(arrays[0])
     largest = max(a.size // clients for a in (*arrays, *jax.eval_shape(function, *arrays)))
     most = max((ADDRESSES - 1) // largest, 1)

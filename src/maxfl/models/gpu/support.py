@@ -4,6 +4,7 @@ This file alone may be imported everywhere: it does not import Pallas before the
 """
 
 import functools
+import math
 import warnings
 from typing import Any
 
@@ -11,6 +12,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+ADDRESSES = 2**31
+"""Numbers of an array that a kernel's addresses reach."""
 MOST_CHANNELS = 64
 """Of a convolution: up to here windows in memory take longer."""
 LARGEST_IMAGE = 32_768
@@ -28,13 +31,16 @@ def takes_convolution(x: Array, w: Array, **product: Any) -> bool:
     is_usual = product.get("precision") is None and (
         product.get("preferred_element_type") in (None, x.dtype)
     )
-    return is_usual and max(w.shape[2:]) <= MOST_CHANNELS and _takes(x, w)
+    widest = max(w.shape[2:])
+    reaches = math.prod(x.shape[:3]) * widest < ADDRESSES
+    return is_usual and widest <= MOST_CHANNELS and reaches and _takes(x, w)
 
 
 def takes_group_norm(h: Array) -> bool:
     """Tell whether images [n, height, width, channels] are normalised by a kernel."""
     pixels, channels = h.shape[1] * h.shape[2], h.shape[3]
-    return _up(pixels) * _up(channels) <= LARGEST_IMAGE and _takes(h)
+    fits = _up(pixels) * _up(channels) <= LARGEST_IMAGE and h.size < ADDRESSES
+    return fits and _takes(h)
 
 
 def _up(number: int) -> int:
