@@ -340,7 +340,7 @@ def measured(model: str, cohort: int, device: str) -> Iterator[dict[str, Any]]:
         try:
             return kind(MODELS[model](SIZES[device]), cohort, device)
         except Exception as error:
-            return f"{type(error).__name__}: {error}".splitlines()[0][:200]
+            return reason(error)
 
     ahead = {
         variant: made(kind)
@@ -354,7 +354,20 @@ def measured(model: str, cohort: int, device: str) -> Iterator[dict[str, Any]]:
             continue  # ten times what ten clients take
         row: dict[str, Any] = {"model": model, "cohort": cohort, "variant": variant}
         loop = ahead.get(variant) or made(kind)
-        yield row | ({"failed": loop} if isinstance(loop, str) else {"ms_a_round": timed(loop)})
+        yield row | (timed_or_failed(loop) if isinstance(loop, Loop) else {"failed": loop})
+
+
+def timed_or_failed(loop: Loop) -> dict[str, float | str]:
+    """Return milliseconds of a round, or why there are none."""
+    try:
+        return {"ms_a_round": timed(loop)}
+    except Exception as error:
+        return {"failed": reason(error)}
+
+
+def reason(error: Exception) -> str:
+    """Return the first line of an error."""
+    return f"{type(error).__name__}: {error}".splitlines()[0][:200]
 
 
 def main() -> None:
@@ -405,8 +418,9 @@ def in_processes(models: list[str], cohorts: list[int], device: str) -> Iterator
     ]
     for process in processes:
         assert process.stdout is not None
-        while process.stdout.readline().strip() not in ("ready", ""):
-            continue
+        for line in process.stdout:  # until it is ready, or has ended
+            if line == "ready\n":
+                break
     for process in processes:
         rows = process.communicate("\n")[0].splitlines()
         yield from (json.loads(row) for row in rows if row.startswith("{"))

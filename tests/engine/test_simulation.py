@@ -211,6 +211,16 @@ def test_the_first_block_finds_its_program_compiled(compiled, precision):
     assert set(threads) == {threading.current_thread()}
 
 
+@pytest.mark.parametrize("kept", [lambda: jax.random.key(0), lambda: jax.numpy.asarray(1.0)])
+def test_nothing_is_compiled_ahead_for_states_that_zeros_cannot_stand_for(compiled, kept):
+    """Keys, and numbers of a weak type: the program of zeros would be another."""
+    method = maxfl.fedavg()._replace(init_server=lambda *_: kept())
+    simulation = maxfl.Simulation(SMALL, MODEL, method, TRAINING)
+    with simulation.compiling():
+        pass
+    assert "jit(run_block)" not in compiled
+
+
 def test_an_error_does_not_wait_for_the_compiler(monkeypatch):
     ended = threading.Event()
     slow = SimpleNamespace(lower=lambda *_: SimpleNamespace(compile=partial(ended.wait, 20)))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from maxfl.data.locate import find
 from maxfl.data.registry import entry
-from maxfl.runs.build import build, group
+from maxfl.runs.build import alike, build, group
 from maxfl.runs.configs.file import read_toml, validate
 from maxfl.runs.grid import expand
 
@@ -26,6 +26,16 @@ def test_configurations_that_share_a_program_are_grouped():
     together = group(expand(raw, "s").configs, mask_batches=True)
     assert [g.indices for g in together] == [[0, 1, 2, 3]]
     assert build(together[0].configs).session.configurations == 4
+
+
+def test_groups_of_one_program_are_alike():
+    """They differ in the data's seed; one of a larger batch or more models takes more memory."""
+    raw = {"sweep": {"seed": [0, 1], "training": {"batch_size": [8, 16]}}}
+    groups = group(expand(raw, "s").configs)
+    seeds = [[groups[g].configs[0].seed for g in queue] for queue in alike(groups)]
+    assert seeds == [[0, 1], [0, 1]]
+    raw = {"sweep": {"portfolio": {"models": [2, 8]}}}
+    assert alike(group(expand(raw, "s").configs)) == [[0], [1]]
 
 
 def test_attacks_aggregators_optimizers_and_finetuning_from_a_file():

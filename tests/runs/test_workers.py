@@ -3,12 +3,14 @@
 import time
 from contextlib import contextmanager, nullcontext
 from threading import Event
+from types import SimpleNamespace
 
 import jax
 import pytest
 
 import maxfl
-from maxfl.runs import workers
+from maxfl.runs import sweep, workers
+from maxfl.runs.build import Group
 from maxfl.runs.workers import StoppedError, run_queues, stoppable
 
 
@@ -47,6 +49,16 @@ def test_on_a_cpu_the_next_queue_is_compiled_during_this_one_if_both_fit(largest
 
     run_queues(log.append, compiling, [[0, 1], [2]], Event(), largest)
     assert log == (["compile 2", 0, 1, "compiled 2", 2] if ahead else [0, 1, 2])
+
+
+def test_what_cannot_be_compiled_ahead_fails_in_its_turn(monkeypatch, tmp_path):
+    def refuse(*_):
+        raise RuntimeError("too large")
+
+    monkeypatch.setattr(sweep, "build", refuse)
+    groups = sweep._Groups(None, [Group([0], [])], SimpleNamespace(path=tmp_path), (), None)
+    with groups._compiling(0):
+        pass
 
 
 @pytest.mark.usefixtures("_one_gpu")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -57,6 +58,11 @@ TO_LOWER = (
     "training.batch_size, training.cohort or the model's size",
     "write the data to disk (maxfl data write) and have a cohort at a time in memory",
 )
+
+
+def compiles_ahead() -> bool:
+    """Tell whether programs are compiled while others run: on a CPU, in one process."""
+    return jax.default_backend() == "cpu" and not is_distributed()
 
 
 class Simulation:
@@ -226,7 +232,7 @@ class Simulation:
         """
         executor = ThreadPoolExecutor(1)
         alike = executor.submit(lambda: dict(jax.config.values)).result() == dict(jax.config.values)
-        if alike and jax.default_backend() == "cpu" and not is_distributed():
+        if alike and compiles_ahead() and self._has_plain_state():
             # Traced here: a model's functions need not bear two threads.
             executor.submit(run_block.lower(*self._first_inputs()).compile)
         try:
@@ -235,6 +241,11 @@ class Simulation:
             executor.shutdown(wait=False)
             raise
         executor.shutdown()
+
+    def _has_plain_state(self) -> bool:
+        """Tell whether zeros can stand for the state, as for keys and weakly typed numbers none."""
+        leaves = jax.tree.leaves(self.session.state_shape())
+        return not any(a.weak_type or jnp.issubdtype(a.dtype, jax.dtypes.extended) for a in leaves)
 
     def _first_inputs(self) -> tuple[Any, ...]:
         """Return inputs like those of the first block: requirements and state are zeros."""

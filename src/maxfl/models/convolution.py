@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from maxfl.models.gpu.places import windows_form
+from maxfl.models.gpu.places import window_geometry
 from maxfl.models.gpu.support import takes_convolution
 from maxfl.models.layers import Layer
 from maxfl.models.windows import convolve_windows
@@ -45,8 +45,8 @@ def convolution_layer(layer: Layer, x: Array, padding: Padding) -> Array:
     from maxfl.models.gpu.convolution import pooled_convolution
 
     margins = _margins(x, layer.weight, 1, padding)
-    form = windows_form(x.shape[1:3], layer.weight.shape[:2], (1, 1), margins, (1, 1))
-    return pooled_convolution(form, plain)(x, *layer)
+    geometry = window_geometry(x.shape[1:3], layer.weight.shape[:2], (1, 1), margins, (1, 1))
+    return pooled_convolution(geometry, plain)(x, *layer)
 
 
 def convolved_side(side: int, kernel: int, stride: int = 1, padding: Padding = "same") -> int:

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from maxfl.models.gpu.places import windows_form
+from maxfl.models.gpu.places import window_geometry
 from maxfl.models.gpu.support import takes_convolution
 
 
@@ -46,8 +46,8 @@ def convolve_windows(
         return by_windows(x, kernel)
     from maxfl.models.gpu.convolution import convolution
 
-    form = windows_form(x.shape[1:3], kernel.shape[:2], strides, margins, dilation)
-    return convolution(form, by_windows)(x, kernel)
+    geometry = window_geometry(x.shape[1:3], kernel.shape[:2], strides, margins, dilation)
+    return convolution(geometry, by_windows)(x, kernel)
 
 
 def _convolve(

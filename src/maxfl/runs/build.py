@@ -60,7 +60,7 @@ def group(configs: Sequence[RunConfig], *, mask_batches: bool | None = None) -> 
     configurations run at once, that is on anything but a CPU, which is the default.
     """
     if mask_batches is None:
-        mask_batches = jax.default_backend() != "cpu"
+        mask_batches = _masks_batches()
     groups: dict[Any, Group] = {}
     for index, config in enumerate(configs):
         # What is streamed is one configuration.
@@ -76,10 +76,15 @@ def alike(groups: Sequence[Group]) -> list[list[int]]:
     """Return groups that differ in the data's seed only, and so share one program, by index."""
     queues: dict[RunConfig, list[int]] = {}
     for index, members in enumerate(groups):
-        key = _without_hparams(members.configs[0], mask_batches=True)
+        key = _without_hparams(members.configs[0], mask_batches=_masks_batches())
         key = key.model_copy(update={"data": key.data.model_copy(update={"seed": 0})})
         queues.setdefault(key, []).append(index)
     return list(queues.values())
+
+
+def _masks_batches() -> bool:
+    """Tell whether minibatches of several sizes share a program: not on a CPU."""
+    return jax.default_backend() != "cpu"
 
 
 def build(configs: Sequence[RunConfig], max_parallel: int | None = None) -> Trainer:

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from pathlib import Path
 from threading import Event
 from typing import Any, NamedTuple
@@ -28,6 +28,7 @@ from maxfl.distributed.processes import (
     raise_together,
 )
 from maxfl.engine.resources import parallel_configurations
+from maxfl.engine.simulation import compiles_ahead
 from maxfl.engine.solo import SoloCache
 from maxfl.engine.trainer import Progress
 from maxfl.runs.build import Group, alike, build, group
@@ -244,10 +245,16 @@ class _Groups(NamedTuple):
         on_leader(self._put_together)
 
     def _compiling(self, g: int) -> AbstractContextManager[Any]:
-        """Compile a group's program meanwhile, unless the group was begun before."""
-        if self._folder_of(g).exists():
+        """Compile a group's program meanwhile, unless the group was begun before.
+
+        What fails here fails again in the group's turn, and counts there.
+        """
+        if not compiles_ahead() or self._folder_of(g).exists():
             return nullcontext()
-        return build(self.groups[g].configs, self.max_parallel).compiling()
+        with ExitStack() as stack, suppress(Exception):
+            stack.enter_context(build(self.groups[g].configs, self.max_parallel).compiling())
+            return stack.pop_all()
+        return nullcontext()
 
     def _folder_of(self, g: int) -> Path:
         return self.folder.path / "groups" / f"{g:04d}"

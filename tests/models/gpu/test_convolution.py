@@ -80,13 +80,26 @@ def test_a_pooled_layer_with_equals_is_that_of_jax(monkeypatch, mapped):
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-4)
 
 
-def test_where_there_is_nan_nothing_has_a_gradient(monkeypatch):
-    x = np.full((1, 4, 4, 1), np.nan, np.float32)
+def test_a_nan_stays_one_and_has_no_gradient(monkeypatch):
+    """In one of the four places that are pooled, and alone."""
+    x = integers(2, 6, 6, 1)
+    x[0, 1, 1], x[1] = np.nan, np.nan
     arguments = x, integers(3, 3, 1, 2), integers(2)
-    value, _, weight, bias = layer_and_gradients(monkeypatch, True, arguments)
-    assert np.isnan(value).all()
-    np.testing.assert_array_equal(bias, 0)
-    assert weight.shape == (3, 3, 1, 2)
+    value, _, _, bias = layer_and_gradients(monkeypatch, True, arguments)
+    expected, _, _, plain_bias = layer_and_gradients(monkeypatch, False, arguments)
+    np.testing.assert_array_equal(value, expected)
+    assert np.isnan(value[0, 0, 0]).all()
+    assert np.isfinite(value[0, 1, 1]).all()
+    np.testing.assert_array_equal(bias, plain_bias)
+
+
+def test_kernels_have_no_maximum_that_would_lose_a_nan_on_a_gpu(monkeypatch):
+    monkeypatch.setattr(layers, "takes_convolution", lambda *_, **__: True)
+    layer = Layer(integers(3, 3, 1, 2), integers(2))
+    program = jax.make_jaxpr(lambda x: layers.convolution_layer(layer, x, "same"))
+    text = str(program(integers(2, 6, 6, 1)))
+    assert "pallas_call" in text
+    assert " max " not in text
 
 
 @pytest.mark.slow

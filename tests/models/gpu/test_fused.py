@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from maxfl.models.gpu import fused
-from maxfl.models.gpu.fused import divide, of_one, power_of_two
+from maxfl.models.gpu.fused import divide, larger, over_clients
+from maxfl.models.gpu.support import power_of_two
 
 
 @pytest.mark.parametrize("addresses", [7, 13, 1000])
@@ -20,7 +21,7 @@ def test_clients_beyond_what_addresses_reach_have_further_launches(monkeypatch, 
         return (2 * x,)
 
     x = jnp.arange(30.0).reshape(5, 6)
-    (found,) = jax.vmap(lambda row: of_one(twice, row))(x)
+    (found,) = jax.vmap(lambda row: over_clients(twice, row))(x)
     np.testing.assert_array_equal(found, 2 * x)
     assert set(launches) >= {7: {1}, 13: {2, 1}, 1000: {5}}[addresses]
 
@@ -33,7 +34,7 @@ def test_clients_of_configurations_are_one_launch():
         return (x + y,)
 
     x, y = jnp.ones((2, 3, 4)), jnp.arange(4.0)
-    both = jax.vmap(jax.vmap(lambda x: of_one(add, x, y)))
+    both = jax.vmap(jax.vmap(lambda x: over_clients(add, x, y)))
     np.testing.assert_array_equal(both(x)[0], x + y)
     assert seen[-1] == (6, 4)
 
@@ -48,3 +49,9 @@ def test_quotient_and_remainder(size):
 
 def test_sizes_are_powers_of_two_that_a_tensor_core_multiplies():
     assert [power_of_two(n) for n in (1, 16, 17, 100)] == [16, 16, 32, 128]
+
+
+def test_the_larger_of_two_keeps_nan():
+    nan = jnp.nan
+    a, b = jnp.asarray([1.0, 2.0, nan, 1.0, nan]), jnp.asarray([2.0, 1.0, 1.0, nan, nan])
+    np.testing.assert_array_equal(larger(a, b), [2, 2, nan, nan, nan])

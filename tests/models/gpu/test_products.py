@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from maxfl.models.gpu import products
-from maxfl.models.gpu.places import quarters, windows_form
+from maxfl.models.gpu.places import pooled_geometries, window_geometry
 from maxfl.models.gpu.products import pooled_products, share, window_products, window_sums
 
-PAIRS = windows_form((1, 4), (1, 2), (1, 1), ((0, 0), (0, 0)), (1, 1))
+PAIRS = window_geometry((1, 4), (1, 2), (1, 1), ((0, 0), (0, 0)), (1, 1))
 """Windows of two pixels in a row of four."""
 ROW = jnp.asarray([1.0, 2.0, 4.0, 8.0]).reshape(1, 1, 4, 1)
 WEIGHTS = jnp.asarray([[1.0, 10.0], [3.0, 0.0]]).reshape(1, 2, 1, 2)
@@ -26,13 +26,17 @@ def test_sums_by_hand():
 
 def test_pooled_products_by_hand():
     """Of two rows and columns of places 1, 3 / 3, 0 the largest is 3, twice."""
-    form = windows_form((2, 2), (1, 1), (1, 1), ((0, 0), (0, 0)), (1, 1))
+    geometry = window_geometry((2, 2), (1, 1), (1, 1), ((0, 0), (0, 0)), (1, 1))
     x = jnp.asarray([[1.0, 3.0], [3.0, 0.0]]).reshape(1, 2, 2, 1)
     one = jnp.ones((1, 1, 1, 2))
-    value, is_largest = pooled_products(quarters(form), x, one, jnp.asarray([-1.0, -3.0]))
+    value, is_largest = pooled_products(
+        pooled_geometries(geometry), x, one, jnp.asarray([-1.0, -3.0])
+    )
     np.testing.assert_array_equal(value[0, 0, 0], [2, 0])
     np.testing.assert_array_equal(is_largest[0, 0, 0], [0b0110, 0])  # 3 - 3 does not pass
-    sums = window_sums(quarters(form), x, jnp.asarray([8.0, 8.0]).reshape(1, 1, 1, 2), is_largest)
+    sums = window_sums(
+        pooled_geometries(geometry), x, jnp.asarray([8.0, 8.0]).reshape(1, 1, 1, 2), is_largest
+    )
     np.testing.assert_array_equal(sums, [[4 * 3 + 4 * 3, 0], [8, 0]])  # weight, then bias
 
 
@@ -44,8 +48,9 @@ def test_equals_share():
 @pytest.mark.parametrize("programs", [1, 4, 1000])
 def test_a_sum_is_the_same_in_any_number_of_parts(monkeypatch, programs):
     monkeypatch.setattr(products, "PROGRAMS", programs)
+    products._sums.clear_cache()
     rng = np.random.default_rng(0)
-    form = windows_form((13, 12), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1))
+    geometry = window_geometry((13, 12), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1))
     x = rng.integers(-3, 4, (2, 13, 12, 3)).astype(np.float32)
     g = rng.integers(-3, 4, (2, 13, 12, 5)).astype(np.float32)
     around = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
@@ -54,4 +59,4 @@ def test_a_sum_is_the_same_in_any_number_of_parts(monkeypatch, programs):
         for a in range(3)
         for b in range(3)
     ]
-    np.testing.assert_array_equal(window_sums((form,), x, g), np.concatenate(expected))
+    np.testing.assert_array_equal(window_sums((geometry,), x, g), np.concatenate(expected))

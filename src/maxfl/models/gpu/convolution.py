@@ -16,69 +16,69 @@ import jax.numpy as jnp
 from jax import Array
 
 from maxfl.models.gpu.fused import fused
-from maxfl.models.gpu.places import Form, quarters, turned
+from maxfl.models.gpu.places import Geometry, pooled_geometries, transposed
 from maxfl.models.gpu.products import pooled_products, share, window_products, window_sums
 
 
-def convolution(form: Form, plain: Callable[[Array, Array], Array]) -> Callable[..., Array]:
+def convolution(geometry: Geometry, plain: Callable[[Array, Array], Array]) -> Callable[..., Array]:
     """Return the function of images x [n, height, width, inputs] and weights that gives y.
 
     Args:
-        form: Where windows lie.
+        geometry: Where windows lie.
         plain: The same function in JAX.
     """
 
     def forward(x: Array, w: Array) -> tuple[Array, tuple[()]]:
-        return window_products(form, x, w), ()
+        return window_products(geometry, x, w), ()
 
     def backward(arguments: tuple[Array, ...], _: tuple[()], g: Array) -> tuple[Array, ...]:
         x, w = arguments
-        return _image_gradient(form, g, w), _as_weights(w, window_sums((form,), x, g))
+        return _image_gradient(geometry, g, w), _as_weights(w, window_sums((geometry,), x, g))
 
     return fused(plain, forward, backward)
 
 
-def pooled_convolution(form: Form, plain: Callable[..., Array]) -> Callable[..., Array]:
+def pooled_convolution(geometry: Geometry, plain: Callable[..., Array]) -> Callable[..., Array]:
     """Return the function of images, weights and a bias that gives relu(pool(y) + bias).
 
     ``pool`` takes the largest of each 2 × 2; equals share its gradient, and a NaN has none. Neither
     y nor its gradient is written to memory, except for dx.
 
     Args:
-        form: Where windows lie.
+        geometry: Where windows lie.
         plain: The same function in JAX.
     """
-    forms = quarters(form)
+    geometries = pooled_geometries(geometry)
 
     def forward(x: Array, w: Array, bias: Array) -> tuple[Array, Array]:
-        value, is_largest = pooled_products(forms, x, w, bias)
+        value, is_largest = pooled_products(geometries, x, w, bias)
         return value, is_largest
 
     def backward(arguments: tuple[Array, ...], is_largest: Array, g: Array) -> tuple[Array, ...]:
         x, w, bias = arguments
-        of_image = _image_gradient(form, _spread(form, g, is_largest), w)
-        sums = window_sums(forms, x, g, is_largest)
+        of_image = _image_gradient(geometry, _spread(geometry, g, is_largest), w)
+        sums = window_sums(geometries, x, g, is_largest)
         return of_image, _as_weights(w, sums[:-1]), sums[-1].astype(bias.dtype)
 
     return fused(plain, forward, backward)
 
 
-def _image_gradient(form: Form, g: Array, w: Array) -> Array:
+def _image_gradient(geometry: Geometry, g: Array, w: Array) -> Array:
     """Return dx."""
-    between = [(0, 0, 0), *((0, 0, axis.up - 1) for axis in form), (0, 0, 0)]
+    between = [(0, 0, 0), *((0, 0, axis.stride - 1) for axis in geometry), (0, 0, 0)]
     spread = jax.lax.pad(g, jnp.zeros((), g.dtype), between)
-    return window_products(turned(form), spread, jnp.swapaxes(w, 2, 3))
+    return window_products(transposed(geometry), spread, jnp.swapaxes(w, 2, 3))
 
 
 def _as_weights(w: Array, sums: Array) -> Array:
     return sums.reshape(w.shape).astype(w.dtype)
 
 
-def _spread(form: Form, g: Array, is_largest: Array) -> Array:
+def _spread(geometry: Geometry, g: Array, is_largest: Array) -> Array:
     """Return the gradient of y from that of what was pooled."""
     n, rows, columns, outputs = g.shape
     parts = jnp.stack(share(g, is_largest.astype(jnp.int32)))
     parts = parts.reshape(2, 2, n, rows, columns, outputs)
     whole = jnp.einsum("abnijo->niajbo", parts).reshape(n, 2 * rows, 2 * columns, outputs)
-    left_over: list[Any] = [(0, axis.places % 2) for axis in form]
+    left_over: list[Any] = [(0, axis.places % 2) for axis in geometry]
     return jnp.pad(whole, [(0, 0), *left_over, (0, 0)])

@@ -1,6 +1,7 @@
 """Functions of one client that are computed by kernels, for all clients in one launch."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -52,7 +53,7 @@ def fused(
     return lambda *arguments: function(*arguments)[0]
 
 
-def of_one(function: Callable[..., tuple[Array, ...]], *arrays: Array) -> tuple[Array, ...]:
+def over_clients(function: Callable[..., tuple[Array, ...]], *arrays: Array) -> tuple[Array, ...]:
     """Apply a function of clients, [clients, ...], to one; under ``vmap`` to all at once."""
     call = custom_vmap(lambda *arrays: _in_launches(function, *arrays))
 
@@ -94,15 +95,21 @@ def launch(
     flat = [a.reshape(len(a), -1) for a in arrays]
     widths = [a.shape[1] for a in flat] + [a.shape[1] for a in results]
     blocks = [pl.BlockSpec((None, width), lambda client, *_: (client, 0)) for width in widths]
-    return pl.pallas_call(
-        kernel,
-        out_shape=results,
-        grid=grid,
-        in_specs=blocks[: len(flat)],
-        out_specs=blocks[len(flat) :],
-        compiler_params=triton.CompilerParams(num_warps=warps, num_stages=stages),
-        interpret=jax.default_backend() != "gpu",
-    )(*flat)
+
+    def run(*flat: Array, interpret: bool) -> list[Array]:
+        return pl.pallas_call(
+            kernel,
+            out_shape=results,
+            grid=grid,
+            in_specs=blocks[: len(flat)],
+            out_specs=blocks[len(flat) :],
+            compiler_params=triton.CompilerParams(num_warps=warps, num_stages=stages),
+            interpret=interpret,
+        )(*flat)
+
+    return jax.lax.platform_dependent(
+        *flat, cpu=partial(run, interpret=True), default=partial(run, interpret=False)
+    )
 
 
 def load(table: Any, row: Array, column: Array, exists: Array) -> Array:
@@ -122,13 +129,18 @@ def multiply(a: Array, b: Array) -> Array:
     return jnp.dot(a, b, preferred_element_type=jnp.float32)
 
 
+def count(size: int) -> Array:
+    """Return 0, 1, 2, ... in the type of addresses."""
+    return jnp.arange(size, dtype=jnp.int32)
+
+
+def larger(a: Array, b: Array) -> Array:
+    """Return the larger of two, NaN where one is; ``jnp.maximum`` loses it in a Triton kernel."""
+    return jnp.where((a > b) | (a != a), a, b)
+
+
 def divide(number: Array, size: int) -> tuple[Array, Array]:
     """Return quotient and remainder; ``//`` and ``%`` would round down, which takes longer."""
     if size == 1:
         return number, jnp.zeros_like(number)
     return jax.lax.div(number, jnp.int32(size)), jax.lax.rem(number, jnp.int32(size))
-
-
-def power_of_two(number: int) -> int:
-    """Return the next power of two, at least the 16 that a tensor core multiplies."""
-    return max(pl.next_power_of_2(number), 16)

@@ -16,7 +16,8 @@ from jax import Array
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
-from maxfl.models.gpu.fused import fused, launch, load, of_one, power_of_two, store
+from maxfl.models.gpu.fused import count, fused, launch, load, over_clients, store
+from maxfl.models.gpu.support import power_of_two
 
 
 class Image(NamedTuple):
@@ -42,12 +43,14 @@ def group_norm_relu(image: Image, plain: Callable[..., Array]) -> Callable[..., 
     """
 
     def forward(*arguments: Array) -> tuple[Array, Array]:
-        (value,) = of_one(functools.partial(_normalise, image), *arguments)
+        (value,) = over_clients(functools.partial(_normalise, image), *arguments)
         return value, value
 
     def backward(arguments: tuple[Array, ...], value: Array, g: Array) -> tuple[Array, ...]:
         scale, shift, h, *shortcut = arguments
-        change, passed, *sums = of_one(functools.partial(_differentiate, image), scale, h, value, g)
+        change, passed, *sums = over_clients(
+            functools.partial(_differentiate, image), scale, h, value, g
+        )
         of_scale, of_shift = (each.sum(0) for each in sums)
         return (
             of_scale.astype(scale.dtype),
@@ -59,12 +62,14 @@ def group_norm_relu(image: Image, plain: Callable[..., Array]) -> Callable[..., 
     return fused(plain, forward, backward)
 
 
+@functools.partial(jax.jit, static_argnums=0)
 def _normalise(image: Image, *arrays: Array) -> tuple[Array]:
     h = arrays[2]
     (found,) = _launch(image, _forward_kernel, arrays, [_like(h)], h.shape[:2])
     return (found.reshape(h.shape),)
 
 
+@functools.partial(jax.jit, static_argnums=0)
 def _differentiate(image: Image, scale: Array, h: Array, value: Array, g: Array) -> Any:
     clients, n = h.shape[:2]
     sums = [jax.ShapeDtypeStruct((clients, n * image.channels), jnp.float32)] * 2
@@ -91,7 +96,7 @@ def _forward_kernel(image: Image, scale: Any, shift: Any, h: Any, *rest: Any) ->
     value = normal * _load(image, scale, channel) + _load(image, shift, channel)
     for each in shortcut:
         value += load(each, *at).astype(jnp.float32)
-    store(out, *at, jnp.maximum(value, 0.0))
+    store(out, *at, jnp.where(value <= 0, 0.0, value))
 
 
 def _backward_kernel(image: Image, scale: Any, h: Any, value: Any, g: Any, *results: Any) -> None:
@@ -112,8 +117,8 @@ def _backward_kernel(image: Image, scale: Any, h: Any, value: Any, g: Any, *resu
 
 def _places(image: Image) -> tuple[tuple[Array, Array, Array], Array]:
     """Return where a program's image lies: rows, columns, whether both exist; and its channels."""
-    pixel = jnp.arange(power_of_two(image.pixels))
-    channel = jnp.arange(power_of_two(image.channels))
+    pixel = count(power_of_two(image.pixels))
+    channel = count(power_of_two(image.channels))
     exists = (pixel < image.pixels)[:, None] & (channel < image.channels)[None, :]
     row = (pl.program_id(1) * image.pixels + pixel) * image.channels
     return (row, channel, exists), channel
@@ -130,7 +135,7 @@ def _normal(image: Image, h: Any, at: tuple[Array, Array, Array]) -> tuple[Array
 def _group_mean(image: Image, values: Array) -> Array:
     """Return the mean of each channel's group, [1, channels]."""
     each = image.channels // image.groups
-    group = jax.lax.div(jnp.arange(values.shape[1]), jnp.int32(each))
+    group = jax.lax.div(count(values.shape[1]), jnp.int32(each))
     together = (group[:, None] == group[None, :]).astype(jnp.float32)
     sums = (values.sum(0)[:, None] * together).sum(0)
     return (sums / (image.pixels * each))[None, :]

@@ -1,7 +1,7 @@
 """Which pixels of images a convolution multiplies.
 
-Place p (of an output) and tap t (of the kernel) meet pixel up · p + step · t + shift, down and
-across alike; where there is no such pixel, they meet a zero.
+Place p (of an output) and tap t (of the kernel) meet pixel stride · p + dilation · t + offset, down
+and across alike; where there is no such pixel, they meet a zero.
 """
 
 from collections.abc import Sequence
@@ -15,26 +15,26 @@ class Axis(NamedTuple):
         places: Number of places.
         pixels: Number of pixels.
         taps: Number of taps.
-        up: Pixels from place to place.
-        step: Pixels from tap to tap.
-        shift: Pixel of the first tap at the first place.
+        stride: Pixels from place to place.
+        dilation: Pixels from tap to tap.
+        offset: Pixel of the first tap at the first place.
     """
 
     places: int
     pixels: int
     taps: int
-    up: int
-    step: int
-    shift: int
+    stride: int
+    dilation: int
+    offset: int
 
     @property
     def is_inside(self) -> bool:
         """Whether all places and taps meet pixels."""
-        far, last = self.step * (self.taps - 1), self.up * (self.places - 1)
-        return self.shift + min(far, 0) >= 0 and self.shift + last + max(far, 0) < self.pixels
+        far, last = self.dilation * (self.taps - 1), self.stride * (self.places - 1)
+        return self.offset + min(far, 0) >= 0 and self.offset + last + max(far, 0) < self.pixels
 
 
-class Form(NamedTuple):
+class Geometry(NamedTuple):
     """Both dimensions of images."""
 
     rows: Axis
@@ -51,14 +51,18 @@ class Form(NamedTuple):
         return self.rows.taps * self.columns.taps
 
 
-def windows_form(
+Geometries = tuple[Geometry, ...]
+"""One, or those of the places that are pooled."""
+
+
+def window_geometry(
     image: Sequence[int],
     kernel: Sequence[int],
     strides: Sequence[int],
     margins: Sequence[tuple[int, int]],
     dilation: Sequence[int],
-) -> Form:
-    """Return the form of a convolution.
+) -> Geometry:
+    """Return the geometry of a convolution.
 
     Args:
         image: Height and width.
@@ -72,32 +76,31 @@ def windows_form(
         room = pixels + sum(margin) - d * (taps - 1) - 1
         return Axis(1 + room // s, pixels, taps, s, d, -margin[0])
 
-    return Form(*map(axis, image, kernel, strides, margins, dilation))
+    return Geometry(*map(axis, image, kernel, strides, margins, dilation))
 
 
-def turned(form: Form) -> Form:
-    """Return the form in which gradients of outputs become those of images.
+def transposed(geometry: Geometry) -> Geometry:
+    """Return the geometry in which gradients of outputs become those of images.
 
     Outputs count as images with zeros between them, as many as steps were skipped.
     """
 
     def turn(axis: Axis) -> Axis:
-        outputs = (axis.places - 1) * axis.up + 1
-        return Axis(axis.pixels, outputs, axis.taps, 1, -axis.step, -axis.shift)
+        outputs = (axis.places - 1) * axis.stride + 1
+        return Axis(axis.pixels, outputs, axis.taps, 1, -axis.dilation, -axis.offset)
 
-    return Form(*map(turn, form))
+    return Geometry(*map(turn, geometry))
 
 
-def quarters(form: Form) -> tuple[Form, ...]:
-    """Return the forms of the four places that each 2 × 2 of max-pooling sees.
+def pooled_geometries(geometry: Geometry) -> Geometries:
+    """Return the geometries of the four places that each 2 × 2 of max-pooling sees.
 
     A row or column left over is dropped.
     """
 
     def half(axis: Axis, which: int) -> Axis:
-        shift = axis.shift + axis.up * which
-        return axis._replace(places=axis.places // 2, up=2 * axis.up, shift=shift)
+        offset = axis.offset + axis.stride * which
+        return axis._replace(places=axis.places // 2, stride=2 * axis.stride, offset=offset)
 
-    return tuple(
-        Form(half(form.rows, i), half(form.columns, j)) for i in range(2) for j in range(2)
-    )
+    rows, columns = ([half(axis, which) for which in range(2)] for axis in geometry)
+    return tuple(Geometry(row, column) for row in rows for column in columns)

@@ -6,7 +6,6 @@ products are on such a card by default, and sums are in float32.
 """
 
 import functools
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -15,8 +14,18 @@ from jax import Array
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
-from maxfl.models.gpu.fused import divide, launch, load, multiply, of_one, power_of_two, store
-from maxfl.models.gpu.places import Form
+from maxfl.models.gpu.fused import (
+    count,
+    divide,
+    larger,
+    launch,
+    load,
+    multiply,
+    over_clients,
+    store,
+)
+from maxfl.models.gpu.places import Geometries, Geometry
+from maxfl.models.gpu.support import power_of_two
 
 PLACES, DEPTH = 128, 32
 """Places, and numbers of their windows, that a program multiplies at once; measured on an H200."""
@@ -52,32 +61,32 @@ class Size(NamedTuple):
         return pl.cdiv(self.outputs, self.wide)
 
 
-def window_products(form: Form, x: Array, w: Array) -> Array:
+def window_products(geometry: Geometry, x: Array, w: Array) -> Array:
     """Multiply windows by weights, to [n, rows, columns, outputs].
 
     Args:
-        form: Where windows lie.
+        geometry: Where windows lie.
         x: Images, [n, height, width, inputs].
         w: [taps down, taps across, inputs, outputs].
     """
-    return of_one(functools.partial(_products, (form,)), x, w)[0]
+    return over_clients(functools.partial(_products, (geometry,)), x, w)[0]
 
 
-def pooled_products(forms: Sequence[Form], x: Array, w: Array, bias: Array) -> tuple[Array, ...]:
+def pooled_products(geometries: Geometries, x: Array, w: Array, bias: Array) -> tuple[Array, ...]:
     """Take the largest of several products, add a bias, and let what is positive pass.
 
     Returns:
         [n, rows, columns, outputs], and which products were the largest, uint8 of the same shape
         with a bit for each; none where nothing passes.
     """
-    return of_one(functools.partial(_products, forms), x, w, bias)
+    return over_clients(functools.partial(_products, geometries), x, w, bias)
 
 
-def window_sums(forms: Sequence[Form], x: Array, *gradient: Array) -> Array:
+def window_sums(geometries: Geometries, x: Array, *gradient: Array) -> Array:
     """Sum products of windows and gradients over all places, [window, outputs].
 
     Args:
-        forms: One, or those of the products that were pooled.
+        geometries: One, or those of the products that were pooled.
         x: Images, [n, height, width, inputs].
         gradient: At places, [n, rows, columns, outputs]; of what was pooled, also which products
             were the largest, which share it.
@@ -85,30 +94,32 @@ def window_sums(forms: Sequence[Form], x: Array, *gradient: Array) -> Array:
     Returns:
         Of what was pooled with one row more, the gradient of the bias: windows end with a 1.
     """
-    return of_one(functools.partial(_sums, forms), x, *gradient)[0]
+    return over_clients(functools.partial(_sums, geometries), x, *gradient)[0]
 
 
-def _products(forms: Sequence[Form], x: Array, w: Array, *bias: Array) -> tuple[Array, ...]:
+@functools.partial(jax.jit, static_argnums=0)
+def _products(geometries: Geometries, x: Array, w: Array, *bias: Array) -> tuple[Array, ...]:
     clients, n, *_, inputs = x.shape
-    size = Size(n * forms[0].places, inputs, forms[0].taps, w.shape[4])
-    rows = PLACES // len(forms)
+    size = Size(n * geometries[0].places, inputs, geometries[0].taps, w.shape[4])
+    rows = PLACES // len(geometries)
     shape = clients, size.places * size.outputs
     results = [jax.ShapeDtypeStruct(shape, x.dtype), jax.ShapeDtypeStruct(shape, jnp.uint8)]
     found = launch(
-        functools.partial(_pooling_kernel if bias else _product_kernel, forms, size, rows),
+        functools.partial(_pooling_kernel if bias else _product_kernel, geometries, size, rows),
         (x, w, *bias),
         results if bias else results[:1],
         (clients, pl.cdiv(size.places, rows), size.tiles),
         stages=3,
     )
-    places = (axis.places for axis in forms[0])
+    places = (axis.places for axis in geometries[0])
     whole = clients, n, *places, size.outputs
     return tuple(a.reshape(whole) for a in found)
 
 
-def _sums(forms: Sequence[Form], x: Array, *gradient: Array) -> tuple[Array]:
+@functools.partial(jax.jit, static_argnums=0)
+def _sums(geometries: Geometries, x: Array, *gradient: Array) -> tuple[Array]:
     clients, n, *_, inputs = x.shape
-    size = Size(n * forms[0].places, inputs, forms[0].taps, gradient[0].shape[4])
+    size = Size(n * geometries[0].places, inputs, geometries[0].taps, gradient[0].shape[4])
     rows = size.window + len(gradient) - 1
     depth = min(power_of_two(rows), SUM_DEPTH)
     tiles = pl.cdiv(rows, depth) * size.tiles
@@ -116,7 +127,7 @@ def _sums(forms: Sequence[Form], x: Array, *gradient: Array) -> tuple[Array]:
     steps = pl.cdiv(steps, min(steps, pl.cdiv(PROGRAMS, clients * tiles)))
     parts = pl.cdiv(size.places, steps * SUM_PLACES)
     (found,) = launch(
-        functools.partial(_sum_kernel, forms, size, rows, depth, steps),
+        functools.partial(_sum_kernel, geometries, size, rows, depth, steps),
         (x, *gradient),
         [jax.ShapeDtypeStruct((clients, parts * rows * size.outputs), jnp.float32)],
         (clients, parts, tiles),
@@ -125,73 +136,82 @@ def _sums(forms: Sequence[Form], x: Array, *gradient: Array) -> tuple[Array]:
     return (found.reshape(clients, parts, rows, size.outputs).sum(1),)
 
 
-def _product_kernel(forms: Sequence[Form], size: Size, rows: int, x: Any, w: Any, out: Any) -> None:
+def _product_kernel(
+    geometries: Geometries, size: Size, rows: int, x: Any, w: Any, out: Any
+) -> None:
     """Multiply windows at some places by the weights of some outputs."""
     place, output = _tile(size, rows)
-    (total,) = _totals(forms, size, x, w, place, output)
+    (total,) = _totals(geometries, size, x, w, place, output)
     _store(out, size, place, output, total)
 
 
 def _pooling_kernel(
-    forms: Sequence[Form], size: Size, rows: int, x: Any, w: Any, bias: Any, *out: Any
+    geometries: Geometries, size: Size, rows: int, x: Any, w: Any, bias: Any, *out: Any
 ) -> None:
-    """Do so for all forms, and pool."""
+    """Do so for all geometries, and pool."""
     place, output = _tile(size, rows)
-    totals = _totals(forms, size, x, w, place, output)
-    largest = functools.reduce(jnp.maximum, totals)
+    totals = _totals(geometries, size, x, w, place, output)
+    largest = functools.reduce(larger, totals)
     added = triton.load(bias.at[output], mask=output < size.outputs, other=0.0)
     passed = largest + added.astype(jnp.float32)[None, :]
     bits = ((total == largest).astype(jnp.int32) << i for i, total in enumerate(totals))
     is_largest = jnp.where(passed > 0, functools.reduce(jnp.bitwise_or, bits), 0)
-    _store(out[0], size, place, output, jnp.maximum(passed, 0.0))
+    _store(out[0], size, place, output, jnp.where(passed <= 0, 0.0, passed))
     _store(out[1], size, place, output, is_largest)
 
 
 def _tile(size: Size, rows: int) -> tuple[Array, Array]:
     """Return the places and the outputs of a program."""
-    place = pl.program_id(1) * rows + jnp.arange(rows)
-    return place, pl.program_id(2) * size.wide + jnp.arange(size.wide)
+    place = pl.program_id(1) * rows + count(rows)
+    return place, pl.program_id(2) * size.wide + count(size.wide)
 
 
 def _totals(
-    forms: Sequence[Form], size: Size, x: Any, w: Any, place: Array, output: Array
+    geometries: Geometries, size: Size, x: Any, w: Any, place: Array, output: Array
 ) -> tuple[Array, ...]:
-    """Compute the products of each form, a part of their windows after another."""
+    """Compute the products of each geometry, a part of their windows after another."""
     depth = min(power_of_two(size.window), DEPTH)
 
     def add(step: Array, totals: tuple[Array, ...]) -> tuple[Array, ...]:
-        number = step * depth + jnp.arange(depth)
+        number = step * depth + count(depth)
         exists = (number < size.window)[:, None] & (output < size.outputs)[None, :]
         weights = load(w, number * size.outputs, output, exists)
         return tuple(
-            total + multiply(_windows(form, size, x, place, number), weights)
-            for form, total in zip(forms, totals, strict=True)
+            total + multiply(_windows(geometry, size, x, place, number), weights)
+            for geometry, total in zip(geometries, totals, strict=True)
         )
 
     nothing = jnp.zeros((len(place), size.wide), jnp.float32)
-    return jax.lax.fori_loop(0, pl.cdiv(size.window, depth), add, (nothing,) * len(forms))
+    return jax.lax.fori_loop(0, pl.cdiv(size.window, depth), add, (nothing,) * len(geometries))
 
 
 def _sum_kernel(
-    forms: Sequence[Form], size: Size, rows: int, depth: int, steps: int, x: Any, g: Any, *rest: Any
+    geometries: Geometries,
+    size: Size,
+    rows: int,
+    depth: int,
+    steps: int,
+    x: Any,
+    g: Any,
+    *rest: Any,
 ) -> None:
     """Sum the products of windows and gradients over a part of all places."""
     *is_largest, out = rest
     part = pl.program_id(1)
     down, across = divide(pl.program_id(2), size.tiles)
-    output = across * size.wide + jnp.arange(size.wide)
-    number = down * depth + jnp.arange(depth)
+    output = across * size.wide + count(size.wide)
+    number = down * depth + count(depth)
     is_one = (number == size.window)[:, None]
 
     def add(step: Array, total: Array) -> Array:
-        place = (part * steps + step) * SUM_PLACES + jnp.arange(SUM_PLACES)
+        place = (part * steps + step) * SUM_PLACES + count(SUM_PLACES)
         exists = (place < size.places)[:, None] & (output < size.outputs)[None, :]
         gradients = [load(g, place * size.outputs, output, exists)]
         if is_largest:
             bits = load(is_largest[0], place * size.outputs, output, exists)
             gradients = share(gradients[0], bits.astype(jnp.int32))
-        for form, gradient in zip(forms, gradients, strict=True):
-            windows = _windows(form, size, x, place, number, turn=True)
+        for geometry, gradient in zip(geometries, gradients, strict=True):
+            windows = _windows(geometry, size, x, place, number, turn=True)
             windows = jnp.where(is_one, jnp.ones((), x.dtype), windows) if is_largest else windows
             total += multiply(windows, gradient)
         return total
@@ -215,20 +235,20 @@ def _store(out: Any, size: Size, place: Array, output: Array, values: Array) -> 
 
 
 def _windows(
-    form: Form, size: Size, x: Any, place: Array, number: Array, turn: bool = False
+    geometry: Geometry, size: Size, x: Any, place: Array, number: Array, turn: bool = False
 ) -> Array:
     """Load numbers of windows, [places, numbers] or turned, 0 where there is no pixel.
 
     An address is a sum of what depends on the place and of what depends on the number: one addition
     for each that is loaded.
     """
-    rows, columns = form
-    image, inside = divide(place, form.places)
+    rows, columns = geometry
+    image, inside = divide(place, geometry.places)
     down, across = divide(inside, columns.places)
     tap, channel = divide(number, size.inputs)
     tap_down, tap_across = divide(tap, columns.taps)
-    top, left = rows.up * down + rows.shift, columns.up * across + columns.shift
-    lower, further = rows.step * tap_down, columns.step * tap_across
+    top, left = rows.stride * down + rows.offset, columns.stride * across + columns.offset
+    lower, further = rows.dilation * tap_down, columns.dilation * tap_across
     start = ((image * rows.pixels + top) * columns.pixels + left) * size.inputs
     offset = (lower * columns.pixels + further) * size.inputs + channel
 

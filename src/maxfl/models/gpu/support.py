@@ -39,36 +39,62 @@ def takes_convolution(x: Array, w: Array, **product: Any) -> bool:
 def takes_group_norm(h: Array) -> bool:
     """Tell whether images [n, height, width, channels] are normalised by a kernel."""
     pixels, channels = h.shape[1] * h.shape[2], h.shape[3]
-    fits = _up(pixels) * _up(channels) <= LARGEST_IMAGE and h.size < ADDRESSES
+    held = power_of_two(pixels) * power_of_two(channels)
+    fits = held <= LARGEST_IMAGE and h.size < ADDRESSES
     return fits and _takes(h)
 
 
-def _up(number: int) -> int:
-    """Return the next power of two."""
-    return 1 << (number - 1).bit_length()
+def power_of_two(number: int) -> int:
+    """Return the next power of two, at least the 16 that a tensor core multiplies."""
+    return max(1 << (number - 1).bit_length(), 16)
 
 
 def _takes(*arrays: Array) -> bool:
-    """Tell whether there is a GPU, and nothing unusual is asked of products."""
+    """Tell whether there is a GPU and something to compute, in the usual precision.
+
+    ``jax.default_matmul_precision``, as ``maxfl.with_precision`` sets it, turns all kernels off.
+    """
+    dtype = arrays[0].dtype
     return (
-        jax.default_backend() == "gpu"
-        and len({a.dtype for a in arrays}) == 1
-        and arrays[0].dtype in (jnp.float32, jnp.bfloat16)
+        _platform() == "gpu"
+        and all(a.dtype == dtype and a.size > 0 for a in arrays)
+        and dtype in (jnp.float32, jnp.bfloat16)
         and jax.config.jax_default_matmul_precision is None  # type: ignore[attr-defined]
-        and _compiles()
+        and _compiles(dtype.name)
     )
 
 
-@functools.cache
-def _compiles() -> bool:
-    """Try whether this version of JAX compiles kernels for this GPU, and say it if not."""
-    try:
-        from maxfl.models.gpu.places import windows_form
-        from maxfl.models.gpu.products import window_products
+def _platform() -> str:
+    """Return on what kind of device JAX computes by default."""
+    device = jax.config.jax_default_device  # type: ignore[attr-defined]
+    return device.platform if isinstance(device, jax.Device) else device or jax.default_backend()
 
-        form = windows_form((4, 4), (3, 3), (1, 1), ((0, 0), (0, 0)), (1, 1))
-        x, w = (jax.ShapeDtypeStruct(s, jnp.float32) for s in ((1, 4, 4, 1), (3, 3, 1, 1)))
-        jax.jit(functools.partial(window_products, form)).lower(x, w).compile()
+
+@functools.cache
+def _compiles(dtype: str) -> bool:
+    """Try whether this version of JAX compiles the kernels for this GPU, and say it if not.
+
+    All of them, in the sizes that take most: a GPU may have less memory on the chip than another.
+    """
+    try:
+        from maxfl.models.gpu.convolution import pooled_convolution
+        from maxfl.models.gpu.group_norm import Image, group_norm_relu
+        from maxfl.models.gpu.places import window_geometry
+
+        side, channels = 8, MOST_CHANNELS
+        geometry = window_geometry((side, side), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1))
+        convolve = pooled_convolution(geometry, _nothing)
+        normalise = group_norm_relu(Image(LARGEST_IMAGE // channels, channels, 1, 1.0), _nothing)
+
+        def gradients(x: Array, w: Array, bias: Array, h: Array) -> tuple[Array, ...]:
+            found, back = jax.vjp(convolve, x, w, bias)
+            normal, back_too = jax.vjp(normalise, bias, bias, h)
+            return *back(found), *back_too(normal)
+
+        images = (1, side, side, channels), (1, LARGEST_IMAGE // channels, 1, channels)
+        shapes = images[0], (3, 3, channels, channels), (channels,), images[1]
+        inputs = [jax.ShapeDtypeStruct(shape, dtype) for shape in shapes]
+        jax.jit(gradients).lower(*inputs).compile()
     except Exception as error:  # whatever compilers say: there is another way to compute it all
         warnings.warn(
             f"maxfl's kernels for GPUs can't be compiled here, and models with convolutions take "
@@ -77,3 +103,8 @@ def _compiles() -> bool:
         )
         return False
     return True
+
+
+def _nothing(*_: Array) -> Array:
+    """Stand for the functions in JAX, which a first derivative does not need."""
+    raise NotImplementedError
