@@ -7,7 +7,6 @@ import pytest
 
 from maxfl.models.gpu import fused
 from maxfl.models.gpu.fused import divide, larger, over_clients
-from maxfl.models.gpu.support import power_of_two
 
 
 @pytest.mark.parametrize("addresses", [7, 13, 1000])
@@ -45,10 +44,6 @@ def test_quotient_and_remainder(size):
     quotient, rest = divide(number, size)
     np.testing.assert_array_equal(quotient, np.arange(7) // size)
     np.testing.assert_array_equal(rest, np.arange(7) % size)
-
-
-def test_sizes_are_powers_of_two_that_a_tensor_core_multiplies():
-    assert [power_of_two(n) for n in (1, 16, 17, 100)] == [16, 16, 32, 128]
 
 
 def test_the_larger_of_two_keeps_nan():

@@ -11,7 +11,7 @@ from jax.custom_batching import custom_vmap
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
-from maxfl.models.gpu.support import ADDRESSES
+from maxfl.models.gpu.sizes import ADDRESSES
 
 
 def fused(

@@ -17,7 +17,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
 from maxfl.models.gpu.fused import count, fused, launch, load, over_clients, store
-from maxfl.models.gpu.support import power_of_two
+from maxfl.models.gpu.sizes import power_of_two
 
 
 class Image(NamedTuple):

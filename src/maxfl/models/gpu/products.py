@@ -25,7 +25,7 @@ from maxfl.models.gpu.fused import (
     store,
 )
 from maxfl.models.gpu.places import Geometries, Geometry
-from maxfl.models.gpu.support import power_of_two
+from maxfl.models.gpu.sizes import power_of_two
 
 PLACES, DEPTH = 128, 32
 """Places, and numbers of their windows, that a program multiplies at once; measured on an H200."""

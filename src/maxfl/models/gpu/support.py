@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-ADDRESSES = 2**31
-"""Numbers of an array that a kernel's addresses reach."""
+from maxfl.models.gpu.sizes import ADDRESSES, power_of_two
+
 MOST_CHANNELS = 64
 """Of a convolution: up to here windows in memory take longer."""
 LARGEST_IMAGE = 32_768
@@ -42,11 +42,6 @@ def takes_group_norm(h: Array) -> bool:
     held = power_of_two(pixels) * power_of_two(channels)
     fits = held <= LARGEST_IMAGE and h.size < ADDRESSES
     return fits and _takes(h)
-
-
-def power_of_two(number: int) -> int:
-    """Return the next power of two, at least the 16 that a tensor core multiplies."""
-    return max(1 << (number - 1).bit_length(), 16)
 
 
 def _takes(*arrays: Array) -> bool:
