@@ -167,6 +167,7 @@ def test_memory_on_a_gpu_is_predicted_to_within_a_half():
     ) in words
 
 
+@pytest.mark.slow
 def test_recorded_predictions_of_memory_are_those_of_this_code(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     predictions = importlib.import_module("memory").predictions

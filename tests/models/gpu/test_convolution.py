@@ -42,7 +42,13 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=name, marks=[pytest.mark.slow] * (name != "strides and zeros"))
+        for name, case in CASES.items()
+    ],
+)
 def test_values_and_gradients_are_those_of_windows_in_memory(monkeypatch, case):
     image, kernel, *how = case
     x, weight = integers(*image), integers(*kernel)
@@ -68,7 +74,13 @@ def layer_and_gradients(monkeypatch, by_kernels, arguments, mapped=None):
     return value, *back(jnp.round(jnp.cos(jnp.arange(value.size)) * 3).reshape(value.shape))
 
 
-@pytest.mark.parametrize("mapped", [None, (0, 0, 0), (None, 0, 0), (0, None, 0)])
+@pytest.mark.parametrize(
+    "mapped",
+    [
+        (0, 0, 0),
+        *(pytest.param(m, marks=pytest.mark.slow) for m in (None, (None, 0, 0), (0, None, 0))),
+    ],
+)
 def test_a_pooled_layer_with_equals_is_that_of_jax(monkeypatch, mapped):
     arguments = [integers(3, 9, 8, 2), integers(3, 3, 2, 7), integers(7)]
     if mapped:

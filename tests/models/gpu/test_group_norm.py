@@ -31,7 +31,9 @@ def test_an_image_is_normalised(monkeypatch, shortcuts):
 
 
 @pytest.mark.parametrize("shortcuts", [0, 1])
-@pytest.mark.parametrize("groups", [1, 4, 12])
+@pytest.mark.parametrize(
+    "groups", [4, pytest.param(1, marks=pytest.mark.slow), pytest.param(12, marks=pytest.mark.slow)]
+)
 def test_gradients_are_those_of_jax(monkeypatch, groups, shortcuts):
     """Of two clients at once, with scales of their own."""
     arguments = [drawn(2, 12), drawn(2, 12), drawn(2, 3, 5, 6, 12)]

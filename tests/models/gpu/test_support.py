@@ -59,7 +59,8 @@ def test_a_gpu_for_which_they_cannot_be_compiled_is_named(monkeypatch):
     support._compiles.cache_clear()
 
 
-def test_they_can_be_compiled_where_the_interpreter_stands_for_a_gpu():
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_they_can_be_compiled_where_the_interpreter_stands_for_a_gpu(dtype):
     support._compiles.cache_clear()
-    assert support._compiles("float32")
-    assert support._compiles("bfloat16")
+    assert support._compiles(dtype)
