@@ -99,6 +99,7 @@ def test_the_scale_follows_the_gaps_that_weights_are_computed_from():
     assert after.scale == pytest.approx(0.2 * math.exp(0.5 * (0.25 - 1)), rel=1e-6)
 
 
+@pytest.mark.slow  # compiles a program of its own
 def test_where_all_weights_vanish_the_scale_rises_and_the_model_stays():
     """T is a millionth of the gaps: no weight is left, and nobody is near."""
     # In a round without anybody near, s grows by exp(γp) = exp(14), a million.

@@ -84,7 +84,7 @@ def test_reversed_labels_agree_with_the_oracle():
     assert_params(history, replay(history, flip_labels(client_data(), history.is_byzantine[0])))
 
 
-@pytest.mark.parametrize("collude", [False, True])
+@pytest.mark.parametrize("collude", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_colluding_clients_add_the_same_noise(collude):
     # With reversed labels too where they collude, so that another test has the same program.
     attack = attacks.byzantine(0.99, noise_std=0.3, collude=collude, flip_labels=collude)
