@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from maxfl.models.gpu import convolution, products, support
+from maxfl.models.gpu import products, support
 from maxfl.models.gpu.support import takes_convolution, takes_group_norm
 
 IMAGES, WEIGHTS = jnp.zeros((2, 32, 32, 16)), jnp.zeros((3, 3, 16, 64))
@@ -52,7 +52,6 @@ def test_a_gpu_for_which_they_cannot_be_compiled_is_named(monkeypatch):
         raise RuntimeError("no such GPU")
 
     monkeypatch.setattr(products, "pooled_products", refuse)
-    monkeypatch.setattr(convolution, "pooled_products", refuse)
     support._compiles.cache_clear()
     with pytest.warns(UserWarning, match=r"can't be compiled here.*RuntimeError: no such GPU"):
         assert not support._compiles("float32")

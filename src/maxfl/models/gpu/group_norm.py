@@ -16,7 +16,9 @@ from jax import Array
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
-from maxfl.models.gpu.fused import count, fused, launch, load, over_clients, store
+from maxfl.models.gpu.fused import fused
+from maxfl.models.gpu.launch import launch, over_clients
+from maxfl.models.gpu.program import count, load, store
 from maxfl.models.gpu.sizes import power_of_two
 
 
@@ -43,23 +45,30 @@ def group_norm_relu(image: Image, plain: Callable[..., Array]) -> Callable[..., 
     """
 
     def forward(*arguments: Array) -> tuple[Array, Array]:
-        (value,) = over_clients(functools.partial(_normalise, image), *arguments)
+        value = normalised(image, *arguments)
         return value, value
 
     def backward(arguments: tuple[Array, ...], value: Array, g: Array) -> tuple[Array, ...]:
         scale, shift, h, *shortcut = arguments
-        change, passed, *sums = over_clients(
-            functools.partial(_differentiate, image), scale, h, value, g
-        )
-        of_scale, of_shift = (each.sum(0) for each in sums)
-        return (
-            of_scale.astype(scale.dtype),
-            of_shift.astype(shift.dtype),
-            change,
-            *([passed] if shortcut else []),
-        )
+        change, passed, of_scale, of_shift = gradients(image, scale, h, value, g)
+        found = of_scale.astype(scale.dtype), of_shift.astype(shift.dtype), change
+        return (*found, passed) if shortcut else found
 
     return fused(plain, forward, backward)
+
+
+def normalised(image: Image, *arguments: Array) -> Array:
+    """Compute y of scale, shift, h and perhaps a shortcut."""
+    return over_clients(functools.partial(_normalise, image), *arguments)[0]
+
+
+def gradients(
+    image: Image, scale: Array, h: Array, value: Array, g: Array
+) -> tuple[Array, Array, Array, Array]:
+    """Compute dh, the gradient that passes to a shortcut, and those of scale and shift."""
+    differentiate = functools.partial(_differentiate, image)
+    change, passed, of_scale, of_shift = over_clients(differentiate, scale, h, value, g)
+    return change, passed, of_scale.sum(0), of_shift.sum(0)
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -14,17 +14,9 @@ from jax import Array
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
-from maxfl.models.gpu.fused import (
-    count,
-    divide,
-    larger,
-    launch,
-    load,
-    multiply,
-    over_clients,
-    store,
-)
+from maxfl.models.gpu.launch import launch, over_clients
 from maxfl.models.gpu.places import Geometries, Geometry
+from maxfl.models.gpu.program import count, divide, larger, load, multiply, store
 from maxfl.models.gpu.sizes import power_of_two
 
 PLACES, DEPTH = 128, 32

@@ -72,24 +72,25 @@ def _compiles(dtype: str) -> bool:
     All of them, in the sizes that take most: a GPU may have less memory on the chip than another.
     """
     try:
-        from maxfl.models.gpu.convolution import pooled_convolution
-        from maxfl.models.gpu.group_norm import Image, group_norm_relu
-        from maxfl.models.gpu.places import window_geometry
+        from maxfl.models.gpu.group_norm import Image, gradients, normalised
+        from maxfl.models.gpu.places import pooled_geometries, window_geometry
+        from maxfl.models.gpu.products import pooled_products, window_products, window_sums
 
         side, channels = 8, MOST_CHANNELS
         geometry = window_geometry((side, side), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1))
-        convolve = pooled_convolution(geometry, _nothing)
-        normalise = group_norm_relu(Image(LARGEST_IMAGE // channels, channels, 1, 1.0), _nothing)
+        pooled = pooled_geometries(geometry)
+        image = Image(LARGEST_IMAGE // channels, channels, 1, 1.0)
 
-        def gradients(x: Array, w: Array, bias: Array, h: Array) -> tuple[Array, ...]:
-            found, back = jax.vjp(convolve, x, w, bias)
-            normal, back_too = jax.vjp(normalise, bias, bias, h)
-            return *back(found), *back_too(normal)
+        def kernels(x: Array, w: Array, bias: Array, h: Array) -> Any:
+            value, is_largest = pooled_products(pooled, x, w, bias)
+            sums = window_sums(pooled, x, value, is_largest)
+            normal = normalised(image, bias, bias, h, h)
+            return window_products(geometry, x, w), sums, gradients(image, bias, h, normal, h)
 
         images = (1, side, side, channels), (1, LARGEST_IMAGE // channels, 1, channels)
         shapes = images[0], (3, 3, channels, channels), (channels,), images[1]
         inputs = [jax.ShapeDtypeStruct(shape, dtype) for shape in shapes]
-        jax.jit(gradients).lower(*inputs).compile()
+        jax.jit(kernels).lower(*inputs).compile()
     except Exception as error:  # whatever compilers say: there is another way to compute it all
         warnings.warn(
             f"maxfl's kernels for GPUs can't be compiled here, and models with convolutions take "
@@ -98,8 +99,3 @@ def _compiles(dtype: str) -> bool:
         )
         return False
     return True
-
-
-def _nothing(*_: Array) -> Array:
-    """Stand for the functions in JAX, which a first derivative does not need."""
-    raise NotImplementedError
