@@ -1,0 +1,167 @@
+"""The models of benchmarks/models.py in PyTorch: functions of a list of parameters."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+
+Params = list[torch.Tensor]
+Loss = Callable[[Params, torch.Tensor, torch.Tensor], torch.Tensor]
+
+CLASSES, VOCABULARY, LENGTH = 62, 80, 80
+EMBEDDING, DEPTH, HEADS, DROPPED = 8, 2, 4, 0.1
+
+
+class Workload(NamedTuple):
+    """A model: its start, its loss on a minibatch, and the shape of a sample."""
+
+    start: Params
+    loss: Loss
+    shape: tuple[int, ...]
+
+
+class Sizes(NamedTuple):
+    """What is smaller on a CPU: a stage's blocks of the resnet, units of the LSTM, the width."""
+
+    blocks: int
+    units: tuple[int, ...]
+    width: int
+
+
+SIZES = {"cuda": Sizes(3, (256, 256), 128), "cpu": Sizes(1, (64,), 64)}
+
+
+def mlp() -> Workload:
+    """Return the MLP of 64 and 30 units, with dropout after the first."""
+    start = dense_start(784, 64, 30, CLASSES)
+
+    def loss(p: Params, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        h = F.dropout(F.relu(F.linear(x, p[0], p[1])), 0.5)
+        return F.cross_entropy(F.linear(F.relu(F.linear(h, p[2], p[3])), p[4], p[5]), y)
+
+    return Workload(start, loss, (784,))
+
+
+def cnn(convolve: Callable[..., torch.Tensor] = F.conv2d) -> Workload:
+    """Return the CNN of the peers: 3 × 3 convolutions of 32 and 64 channels, and 128 units."""
+    start = [*conv_start(1, 32), torch.zeros(32), *conv_start(32, 64), torch.zeros(64)]
+    start += dense_start(1600, 128, CLASSES)
+
+    def loss(p: Params, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        h = F.max_pool2d(F.relu(convolve(x, p[0], p[1])), 2)
+        h = F.max_pool2d(F.relu(convolve(h, p[2], p[3])), 2)
+        h = F.dropout(F.relu(F.linear(h.flatten(1), p[4], p[5])), 0.5)
+        return F.cross_entropy(F.linear(h, p[6], p[7]), y)
+
+    return Workload(start, loss, (1, 28, 28))
+
+
+def by_windows(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """Convolve by one product of all windows."""
+    n, _, height, width = x.shape
+    outputs, _, rows, columns = weight.shape
+    windows = F.unfold(x, (rows, columns))
+    found = torch.einsum("nkp,ok->nop", windows, weight.flatten(1)) + bias[:, None]
+    return found.reshape(n, outputs, height - rows + 1, width - columns + 1)
+
+
+def resnet(blocks: int) -> Workload:
+    """Return a ResNet with group normalisation in 8 groups, for images of 32 × 32."""
+    planes = [16 * 2**stage for stage in range(3) for _ in range(blocks)]
+    start = unit_start(3, 16)
+    for before, after in zip([16, *planes], planes, strict=False):
+        start += unit_start(before, after) + unit_start(after, after)
+    start += dense_start(64, CLASSES)
+
+    def unit(p: Params, h: torch.Tensor, stride: int = 1) -> torch.Tensor:
+        return F.group_norm(F.conv2d(h, p[0], stride=stride, padding=1), 8, p[1], p[2])
+
+    def loss(p: Params, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        h, rest = F.relu(unit(p[:3], x)), p[3:]
+        for _ in planes:
+            block, rest = rest[:6], rest[6:]
+            wider = block[0].shape[0] - h.shape[1]
+            stride = 2 if wider else 1
+            inner = F.relu(unit(block[:3], h, stride))
+            shortcut = F.pad(h[:, :, ::stride, ::stride], (0, 0, 0, 0, 0, wider))
+            h = F.relu(unit(block[3:], inner) + shortcut)
+        return F.cross_entropy(F.linear(h.mean((2, 3)), *rest), y)
+
+    return Workload(start, loss, (3, 32, 32))
+
+
+def lstm(units: tuple[int, ...]) -> Workload:
+    """Return LSTM layers for 80 characters; PyTorch's have two biases."""
+    layers = [
+        torch.nn.LSTM(n, m, batch_first=True)
+        for n, m in zip([EMBEDDING, *units], units, strict=False)
+    ]
+    start = [torch.randn(VOCABULARY, EMBEDDING) / EMBEDDING**0.5]
+    start += [p.detach() for layer in layers for p in layer.parameters()]
+    start += dense_start(units[-1], VOCABULARY)
+
+    def loss(p: Params, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        h, rest = F.embedding(x, p[0]), p[1:]
+        for m in units:
+            state = torch.zeros(1, len(x), m, device=h.device)
+            h = torch.lstm(h, (state, state), rest[:4], True, 1, 0.0, True, False, True)[0]
+            rest = rest[4:]
+        return F.cross_entropy(F.linear(h, *rest).flatten(0, 1), y.flatten())
+
+    return Workload(start, loss, (LENGTH,))
+
+
+def transformer(width: int) -> Workload:
+    """Return the causal transformer of two layers, for 80 characters."""
+    start = [torch.randn(VOCABULARY, width) / width**0.5, torch.randn(LENGTH, width) / width**0.5]
+    for _ in range(DEPTH):
+        start += [torch.ones(width), torch.zeros(width), *dense_start(width, 3 * width)]
+        start += [*dense_start(width, width), torch.ones(width), torch.zeros(width)]
+        start += [*dense_start(width, 4 * width), *dense_start(4 * width, width)]
+    start += [torch.ones(width), torch.zeros(width), *dense_start(width, VOCABULARY)]
+
+    def attend(h: torch.Tensor, p: Params) -> torch.Tensor:
+        n = len(h)
+        together = F.linear(h, p[0], p[1]).reshape(n, LENGTH, 3, HEADS, -1)
+        queries, keys, values = together.permute(2, 0, 3, 1, 4)
+        mixed = F.scaled_dot_product_attention(queries, keys, values, is_causal=True)
+        return F.linear(mixed.transpose(1, 2).reshape(n, LENGTH, width), p[2], p[3])
+
+    def loss(p: Params, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        h, rest = F.dropout(F.embedding(x, p[0]) + p[1], DROPPED), p[2:]
+        for _ in range(DEPTH):
+            q, rest = rest[:12], rest[12:]
+            h = h + F.dropout(attend(F.layer_norm(h, (width,), q[0], q[1]), q[2:6]), DROPPED)
+            units = F.gelu(
+                F.linear(F.layer_norm(h, (width,), q[6], q[7]), q[8], q[9]), approximate="tanh"
+            )
+            h = h + F.dropout(F.linear(units, q[10], q[11]), DROPPED)
+        logits = F.linear(F.layer_norm(h, (width,), rest[0], rest[1]), rest[2], rest[3])
+        return F.cross_entropy(logits.flatten(0, 1), y.flatten())
+
+    return Workload(start, loss, (LENGTH,))
+
+
+MODELS: dict[str, Callable[[Sizes], Workload]] = {
+    "mlp": lambda _: mlp(), "cnn": lambda _: cnn(), "cnn by windows": lambda _: cnn(by_windows),
+    "resnet": lambda sizes: resnet(sizes.blocks), "lstm": lambda sizes: lstm(sizes.units),
+    "transformer": lambda sizes: transformer(sizes.width),
+}  # fmt: skip
+
+
+def dense_start(*widths: int) -> Params:
+    """Return weights and biases of dense layers."""
+    pairs = pairwise(widths)
+    return [p for n, m in pairs for p in (torch.randn(m, n) / n**0.5, torch.zeros(m))]
+
+
+def conv_start(inputs: int, outputs: int) -> Params:
+    """Return the weight of a 3 × 3 convolution."""
+    return [torch.randn(outputs, inputs, 3, 3) / (9 * inputs) ** 0.5]
+
+
+def unit_start(inputs: int, outputs: int) -> Params:
+    """Return a convolution without bias and the scaling of its normalisation."""
+    return [*conv_start(inputs, outputs), torch.ones(outputs), torch.zeros(outputs)]
