@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from maxfl.models.gpu.support import takes_attention
 from maxfl.models.layers import Layer, dense, init_dense
 
 
@@ -35,11 +36,28 @@ def init_attention(key: Array, width: int) -> Attention:
 
 def attend(attention: Attention, h: Array, heads: int) -> Array:
     """Let each position of h [n, length, width] look at itself and those before it."""
-    n, length, width = h.shape
-    together = dense(attention.inputs, h).reshape(n, length, 3, heads, width // heads)
-    queries, keys, values = (together[:, :, i] for i in range(3))
-    scores = jnp.einsum("nihd,njhd->nhij", queries, keys) / math.sqrt(width // heads)
-    is_past = jnp.tril(jnp.ones((length, length), bool))
-    shares = jax.nn.softmax(jnp.where(is_past, scores, -jnp.inf), axis=-1)
-    mixed = jnp.einsum("nhij,njhd->nihd", shares, values)
-    return dense(attention.outputs, mixed.reshape(n, length, width))
+    return dense(attention.outputs, mix(dense(attention.inputs, h), heads))
+
+
+def mix(together: Array, heads: int) -> Array:
+    """Mix the values of each position and those before it, to [n, length, width].
+
+    Args:
+        together: Queries, keys and values, [n, length, 3 · width], the heads of each side by side.
+        heads: Their number.
+    """
+    n, length, _ = together.shape
+
+    def plain(together: Array) -> Array:
+        parts = together.reshape(n, length, 3, heads, -1)
+        queries, keys, values = (parts[:, :, i] for i in range(3))
+        scores = jnp.einsum("nihd,njhd->nhij", queries, keys) / math.sqrt(parts.shape[-1])
+        is_past = jnp.tril(jnp.ones((length, length), bool))
+        shares = jax.nn.softmax(jnp.where(is_past, scores, -jnp.inf), axis=-1)
+        return jnp.einsum("nhij,njhd->nihd", shares, values).reshape(n, length, -1)
+
+    if not takes_attention(together, heads):
+        return plain(together)
+    from maxfl.models.gpu import attention as gpu
+
+    return gpu.attention(heads, plain)(together)

@@ -4,22 +4,24 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from maxfl.models.gpu import products, support
-from maxfl.models.gpu.support import takes_convolution, takes_group_norm
+from maxfl.models.gpu import support, trials
+from maxfl.models.gpu.support import takes_attention, takes_convolution, takes_group_norm
 
 IMAGES, WEIGHTS = jnp.zeros((2, 32, 32, 16)), jnp.zeros((3, 3, 16, 64))
+TOKENS = jnp.zeros((2, 80, 3 * 64))
 
 
 @pytest.fixture
 def gpu(monkeypatch):
     """Pretend that there is a GPU for which kernels can be compiled."""
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    monkeypatch.setattr(support, "_compiles", lambda _: True)
+    monkeypatch.setattr(support, "_compiles", lambda *_: True)
 
 
 def test_nothing_on_a_cpu():
     assert not takes_convolution(IMAGES, WEIGHTS)
     assert not takes_group_norm(IMAGES)
+    assert not takes_attention(TOKENS, 2)
 
 
 @pytest.mark.usefixtures("gpu")
@@ -27,6 +29,7 @@ def test_what_they_were_made_for_on_a_gpu():
     assert takes_convolution(IMAGES, WEIGHTS)
     assert takes_convolution(IMAGES, WEIGHTS, precision=None, preferred_element_type=jnp.float32)
     assert takes_group_norm(IMAGES)
+    assert takes_attention(TOKENS, 1)
 
 
 @pytest.mark.usefixtures("gpu")
@@ -38,6 +41,8 @@ def test_the_rest_is_left_to_jax():
     assert not takes_convolution(IMAGES[:0], WEIGHTS)
     assert not takes_group_norm(jnp.zeros((1, 64, 64, 16)))
     assert not takes_group_norm(jnp.zeros((1, 64, 64, 1)))  # as much as 16 channels
+    assert not takes_attention(jnp.zeros((2, 129, 3 * 64)), 2)
+    assert not takes_attention(jnp.zeros((2, 80, 3 * 128)), 1)
     with jax.default_device(jax.devices("cpu")[0]):
         assert not takes_convolution(IMAGES, WEIGHTS)
     many = jax.ShapeDtypeStruct((2**17, 32, 32, 16), jnp.float32)
@@ -48,18 +53,15 @@ def test_the_rest_is_left_to_jax():
 
 
 def test_a_gpu_for_which_they_cannot_be_compiled_is_named(monkeypatch):
+    """Of one kind; the others are tried by themselves."""
+
     def refuse(*_):
         raise RuntimeError("no such GPU")
 
-    monkeypatch.setattr(products, "pooled_products", refuse)
+    monkeypatch.setattr(trials, "_compile", refuse)
     support._compiles.cache_clear()
-    with pytest.warns(UserWarning, match=r"can't be compiled here.*RuntimeError: no such GPU"):
-        assert not support._compiles("float32")
+    with pytest.warns(UserWarning, match=r"group norm can't be compiled.*RuntimeError: no such"):
+        assert not support._compiles("group_norm", "float32")
+    monkeypatch.setattr(trials, "_compile", lambda *_: None)
+    assert support._compiles("attention", "float32")
     support._compiles.cache_clear()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_they_can_be_compiled_where_the_interpreter_stands_for_a_gpu(dtype):
-    support._compiles.cache_clear()
-    assert support._compiles(dtype)

@@ -2,6 +2,12 @@
 
 ADDRESSES = 2**31
 """Numbers of an array that a kernel's addresses reach."""
+MOST_CHANNELS = 64
+"""Of a convolution: up to here windows in memory take longer."""
+LARGEST_IMAGE = 32_768
+"""Numbers of an image that a program of group normalisation can hold."""
+LONGEST, MOST_FEATURES = 128, 64
+"""Positions of a sequence, and features of a head, that a program of attention can hold."""
 
 
 def power_of_two(number: int) -> int:

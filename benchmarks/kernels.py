@@ -1,0 +1,164 @@
+"""Kernels beside XLA on a GPU: microseconds of a layer with its gradients, and how exact both are.
+
+    python benchmarks/kernels.py [FILE.json]
+
+Layers of the models of benchmarks/models.py, of 10 and 100 clients with weights of their own, 20
+samples each, products of both in TF32. Errors are the largest difference from float32 in the value
+and the gradients, each in parts of the largest number. `keeps_nan`: whether the samples with NaN
+in their value are those of XLA, where one has a NaN. Writes benchmarks/results/kernels-gpu.json or
+the file given. Needs what benchmarks/models.py needs.
+"""
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from maxfl.models.attention import mix
+from maxfl.models.convolution import convolution_layer, convolve
+from maxfl.models.layers import Layer
+from maxfl.models.normalisation import Scaling, group_norm_relu
+
+FILE = Path(__file__).parent / "results/kernels-gpu.json"
+SAMPLES, REPEATS, TURNS = 20, 20, 5
+PRECISIONS = {"xla": "tensorfloat32", "float32": "float32"}
+"""What XLA does by default on such a GPU, but named, which turns kernels off; and to compare."""
+WAYS = ("kernels", "xla")
+Function = Callable[..., Any]
+
+
+class Case(NamedTuple):
+    """A layer as a function of a client's arrays, whose shapes follow, and the value's last."""
+
+    label: str
+    layer: Function
+    shapes: tuple[tuple[int, ...], ...]
+    value: tuple[int, ...]
+
+
+def cases() -> Iterator[Case]:
+    """List layers: two of the CNN, those of the ResNet by its widths, and the transformer's."""
+
+    def pooled(x: Array, weight: Array, bias: Array) -> Array:
+        return convolution_layer(Layer(weight, bias), x, "valid")
+
+    def normalised(scale: Array, shift: Array, h: Array, shortcut: Array) -> Array:
+        return group_norm_relu(Scaling(scale, shift), h, 2, shortcut)
+
+    for side, inputs, outputs in ((28, 1, 32), (13, 32, 64)):
+        x, w = (SAMPLES, side, side, inputs), (3, 3, inputs, outputs)
+        after = (side - 2) // 2
+        label = f"convolution, pooling, ReLU: {inputs} to {outputs} channels"
+        yield Case(label, pooled, (x, w, (outputs,)), (SAMPLES, after, after, outputs))
+    for side, channels in ((32, 16), (16, 32), (8, 64)):
+        x, w = (SAMPLES, side, side, channels), (3, 3, channels, channels)
+        yield Case(f"convolution: {channels} channels", convolve, (x, w), x)
+        shapes = (channels,), (channels,), x, x
+        yield Case(f"normalisation, shortcut, ReLU: {channels} channels", normalised, shapes, x)
+    for length, heads, features in ((80, 4, 32), (128, 2, 64)):
+        width, label = heads * features, f"attention: {length} positions, {features} features"
+        shapes = ((SAMPLES, length, 3 * width),)
+        yield Case(label, partial(mix, heads=heads), shapes, (SAMPLES, length, width))
+
+
+def main() -> None:
+    """Compile all at the same time, then measure one after another, print and write."""
+    file = Path(sys.argv[1]) if len(sys.argv) > 1 else FILE
+    wanted = [(case, clients) for case in cases() for clients in (10, 100)]
+    with ThreadPoolExecutor() as pool:
+        lowered = [{way: repeated(case, clients, way) for way in WAYS} for case, clients in wanted]
+        compiled = [{way: pool.submit(each[way].compile) for way in WAYS} for each in lowered]
+        rows = []
+        for (case, clients), programs in zip(wanted, compiled, strict=True):
+            arguments = drawn(case, clients)
+            us = {way: timed(program.result(), arguments) for way, program in programs.items()}
+            rows.append({"layer": case.label, "clients": clients, "us": us} | exactness(case))
+            print(rows[-1], flush=True)
+    device = jax.devices()[0].device_kind
+    found = {"device": device, "jax": jax.__version__, "samples": SAMPLES, "layers": rows}
+    file.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def value_and_gradients(case: Case, *arguments: Array) -> tuple[Array, ...]:
+    """Compute all clients' values and gradients; the last argument is the gradient of the value."""
+    value, back = jax.vjp(jax.vmap(case.layer), *arguments[:-1])
+    return value, *back(arguments[-1])
+
+
+def in_way(way: str, function: Function) -> Function:
+    """Return the function as it is computed by the kernels, by XLA, or by XLA in float32."""
+
+    def computed(*arguments: Array) -> Any:
+        if way == "kernels":
+            return function(*arguments)
+        with jax.default_matmul_precision(PRECISIONS[way]):
+            return function(*arguments)
+
+    return computed
+
+
+def repeated(case: Case, clients: int, way: str) -> Any:
+    """Return a lowered program that computes a layer many times, each after the last."""
+    compute = in_way(way, partial(value_and_gradients, case))
+
+    def run(*arguments: Array) -> Array:
+        def step(_: int, number: Array) -> Array:
+            # Barriers: no step begins before the last has ended, and nothing of it is left out.
+            found = compute(*jax.lax.optimization_barrier((arguments, number))[0])
+            return number + sum(a.ravel()[0] for a in jax.lax.optimization_barrier(found))
+
+        return jax.lax.fori_loop(0, REPEATS, step, jnp.zeros(()))
+
+    return jax.jit(run).lower(*drawn(case, clients))
+
+
+def drawn(case: Case, clients: int) -> list[Array]:
+    """Draw arguments of all clients, and the gradient of the value."""
+    shapes = (*case.shapes, case.value)
+    keys = jax.random.split(jax.random.key(0), len(shapes))
+    return [
+        jax.random.normal(key, (clients, *shape)) for key, shape in zip(keys, shapes, strict=True)
+    ]
+
+
+def timed(program: Any, arguments: list[Array]) -> float:
+    """Return microseconds a time."""
+
+    def once() -> float:
+        began = time.perf_counter()
+        jax.block_until_ready(program(*arguments))
+        return time.perf_counter() - began
+
+    once()
+    return 1e6 * statistics.median(once() for _ in range(TURNS)) / REPEATS
+
+
+def exactness(case: Case) -> dict[str, Any]:
+    """Return the largest errors of two clients, and whether NaN stays."""
+    function = partial(value_and_gradients, case)
+    arguments = drawn(case, 2)
+    exact, *found = (jax.jit(in_way(way, function))(*arguments) for way in ("float32", *WAYS))
+    errors = {
+        way: max(
+            float(jnp.abs(a - b).max() / jnp.abs(b).max()) for a, b in zip(each, exact, strict=True)
+        )
+        for way, each in zip(WAYS, found, strict=True)
+    }
+    images = max(range(len(case.shapes)), key=lambda i: len(case.shapes[i]))
+    arguments[images] = arguments[images].at[1, 3, 5].set(jnp.nan)
+    kernels, xla = (jax.jit(in_way(way, function))(*arguments)[0] for way in WAYS)
+    spoilt, expected = (jnp.isnan(a).any(range(2, a.ndim)) for a in (kernels, xla))
+    return {"error": errors, "keeps_nan": bool(expected.any() and (spoilt == expected).all())}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""Compile kernels in the sizes that take most: a GPU may have less memory on the chip than another.
+
+Each returns whatever the compilers do; what can't be compiled is an error.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax import Array
+
+from maxfl.models.gpu import attention, group_norm
+from maxfl.models.gpu.places import pooled_geometries, window_geometry
+from maxfl.models.gpu.products import pooled_products, window_products, window_sums
+from maxfl.models.gpu.sizes import LARGEST_IMAGE, LONGEST, MOST_CHANNELS, MOST_FEATURES
+
+
+def try_convolution(dtype: str) -> None:
+    """Compile products of windows, pooled ones, and their sums."""
+    side, channels = 8, MOST_CHANNELS
+    geometry = window_geometry((side, side), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1))
+    pooled = pooled_geometries(geometry)
+
+    def kernels(x: Array, w: Array, bias: Array) -> Any:
+        value, is_largest = pooled_products(pooled, x, w, bias)
+        return window_products(geometry, x, w), window_sums(pooled, x, value, is_largest)
+
+    _compile(kernels, dtype, (1, side, side, channels), (3, 3, channels, channels), (channels,))
+
+
+def try_group_norm(dtype: str) -> None:
+    """Compile normalisation with a shortcut, and its gradients."""
+    pixels = LARGEST_IMAGE // MOST_CHANNELS
+    image = group_norm.Image(pixels, MOST_CHANNELS, 1, 1.0)
+
+    def kernels(scale: Array, h: Array) -> Any:
+        value = group_norm.normalised(image, scale, scale, h, h)
+        return group_norm.gradients(image, scale, h, value, h)
+
+    _compile(kernels, dtype, (MOST_CHANNELS,), (1, pixels, 1, MOST_CHANNELS))
+
+
+def try_attention(dtype: str) -> None:
+    """Compile attention of one head, and its gradients."""
+
+    def kernels(together: Array) -> Any:
+        return attention.gradients(1, together, attention.mixed(1, together))
+
+    _compile(kernels, dtype, (1, LONGEST, 3 * MOST_FEATURES))
+
+
+def _compile(kernels: Callable[..., Any], dtype: str, *shapes: tuple[int, ...]) -> None:
+    jax.jit(kernels).lower(*(jax.ShapeDtypeStruct(shape, dtype) for shape in shapes)).compile()
