@@ -86,7 +86,7 @@ def as_on_a_gpu() -> Iterator[None]:
     with ExitStack() as stack:
         for name, value in {
             "jax.default_backend": lambda: "gpu",
-            "maxfl.models.gpu.support._compiles": lambda _: True,
+            "maxfl.models.gpu.support._compiles": lambda *_: True,
             "maxfl.engine.layout.default_parallelism": lambda _: 1024,
             "maxfl.engine.session.default_parallelism": lambda _: 1024,
             "maxfl.engine.session.choose_eval_batch": eval_batch,

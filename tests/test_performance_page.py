@@ -69,22 +69,49 @@ def test_the_performance_page_agrees_with_sweeps_on_a_gpu():
         assert cells == [f"{row['ms_a_round']:.3f}" if row else "" for row in times]
 
 
-def test_the_performance_page_agrees_with_what_was_measured_with_windows_in_memory():
-    """Rows of the CNN and the ResNet before there were kernels."""
-    before = json.loads((ROOT / "benchmarks/results/windows-gpu.json").read_text())
+def test_the_performance_page_agrees_with_what_was_measured_without_kernels():
+    before = json.loads((ROOT / "benchmarks/results/no-kernels-gpu.json").read_text())
     now = {(r["label"], r["cohort"]): r["ms_a_round"] for r in read_rounds("models-gpu")}
-    was = {(r["label"], r["cohort"]): r["ms_a_round"] for r in before["rounds"]}
-    rows = rows_of("docs/performance.md", "| ms a round | windows in memory |")
-    cases = [(label, cohort) for label in ("cnn", "resnet") for cohort in (10, 100)]
+    rows = rows_of("docs/performance.md", "| ms a round | XLA alone |")
     assert rows == [
-        [f"{label}, {cohort} clients", shown(was[label, cohort]), shown(now[label, cohort])]
-        for label, cohort in cases
+        [f"{r['label']}, {r['cohort']} clients", shown(r["ms_a_round"]), shown(now[case])]
+        for r in before["rounds"]
+        for case in [(r["label"], r["cohort"])]
     ]
-    words = performance_words()
-    leaf = [shown(was["cnn-leaf", cohort]) for cohort in (10, 100)]
-    assert f"took {leaf[0]} and {leaf[1]} ms with windows in memory" in words
     sweep = {r["configurations"]: r["ms_a_round"] for r in before["sweeps"]}
-    assert f"each of 64 CNNs took {sweep[64]:.2f} ms where one alone took {sweep[1]:.2f}" in words
+    words = performance_words()
+    assert f"Before there were kernels, it was {sweep[64]:.2f} and {sweep[1]:.2f} ms" in words
+    alone, at_once = (r["ms_a_round"] for r in read_rounds("sweeps-gpu") if r["model"] == "cnn")
+    assert f"Each of 64 CNNs takes {at_once:.2f} ms where one alone takes {alone:.2f}" in words
+    share = now["cnn", 100] / now["cnn", 10] / 10
+    assert f"each client takes {share:.2f} of what it takes with ten" in words
+
+
+def test_targets_on_a_gpu_are_of_the_results():
+    ours = {(r["label"], r["cohort"]): r["ms_a_round"] for r in read_rounds("models-gpu")}
+    theirs = {}
+    for r in read_rounds("torch-gpu"):
+        case = r["model"], r["cohort"]
+        theirs[case] = min(theirs.get(case, float("inf")), r.get("ms_a_round", float("inf")))
+    for target, *cells, verdict in rows_of("docs/performance.md", "| target: times PyTorch's"):
+        model, least = target.split(": ")
+        times = [theirs[model, cohort] / ours[model, cohort] for cohort in (10, 100)]
+        assert cells == [f"{ratio:.2f}" for ratio in times]
+        assert verdict.startswith("missed") == (min(times) < float(least)), target
+
+
+def test_what_became_faster_since_is_of_the_results():
+    before, _, after = (r["ms_a_round"] for r in read_rounds("resnet-gpu"))
+    assert f"ten clients took {after:.1f} ms instead of {before:.1f}" in performance_words()
+
+
+def test_errors_of_kernels_are_those_of_xla():
+    layers = json.loads((ROOT / "benchmarks/results/kernels-gpu.json").read_text())["layers"]
+    assert "the first three cases of" in performance_words()
+    assert len(layers) == 3
+    for layer in layers:
+        assert layer["keeps_nan"]
+        assert layer["error"]["kernels"] == pytest.approx(layer["error"]["xla"], rel=1e-3)
 
 
 def test_what_bounds_models_on_a_gpu_is_of_their_profiles():
@@ -108,7 +135,11 @@ def test_what_bounds_models_on_a_gpu_is_of_their_profiles():
     assert [k["kernel"] for k in longest] == second
     assert 0.45 < sum(k["us_a_step"] for k in longest) / step(("cnn", 10)) < 0.55
     assert 0.55 < share(("resnet", 10), "_product_kernel", "_sum_kernel") < 0.65
-    assert 0.35 < share(("transformer", 100), "gemm") < 0.45
+    assert 0.2 < share(("resnet", 10), "_forward_kernel", "_backward_kernel") < 0.3
+    for cohort in (10, 100):
+        assert 0.35 < share(("transformer", cohort), "gemm") < 0.45
+        attention = share(("transformer", cohort), "_forward_kernel", "_backward_kernel")
+        assert 0.1 < attention < 0.15
 
 
 def test_the_readmes_table_of_speed_is_of_the_results():

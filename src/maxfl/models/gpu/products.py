@@ -30,12 +30,16 @@ PROGRAMS = 600
 
 
 class Size(NamedTuple):
-    """Sizes of a product: places of all images of a client, inputs, taps, and outputs."""
+    """Sizes of a product: places of all images of a client, inputs, taps, and outputs.
+
+    ``turn`` says that weights are in memory with inputs last.
+    """
 
     places: int
     inputs: int
     taps: int
     outputs: int
+    turn: bool = False
 
     @property
     def window(self) -> int:
@@ -53,15 +57,17 @@ class Size(NamedTuple):
         return pl.cdiv(self.outputs, self.wide)
 
 
-def window_products(geometry: Geometry, x: Array, w: Array) -> Array:
+def window_products(geometry: Geometry, x: Array, w: Array, turn: bool = False) -> Array:
     """Multiply windows by weights, to [n, rows, columns, outputs].
 
     Args:
         geometry: Where windows lie.
         x: Images, [n, height, width, inputs].
         w: [taps down, taps across, inputs, outputs].
+        turn: Whether w is [..., outputs, inputs] instead. Turned in memory, XLA would keep weights
+            that way, and turn them before and after every step.
     """
-    return over_clients(functools.partial(_products, (geometry,)), x, w)[0]
+    return over_clients(functools.partial(_products, (geometry,), turn), x, w)[0]
 
 
 def pooled_products(geometries: Geometries, x: Array, w: Array, bias: Array) -> tuple[Array, ...]:
@@ -71,7 +77,7 @@ def pooled_products(geometries: Geometries, x: Array, w: Array, bias: Array) -> 
         [n, rows, columns, outputs], and which products were the largest, uint8 of the same shape
         with a bit for each; none where nothing passes.
     """
-    return over_clients(functools.partial(_products, geometries), x, w, bias)
+    return over_clients(functools.partial(_products, geometries, False), x, w, bias)
 
 
 def window_sums(geometries: Geometries, x: Array, *gradient: Array) -> Array:
@@ -89,10 +95,13 @@ def window_sums(geometries: Geometries, x: Array, *gradient: Array) -> Array:
     return over_clients(functools.partial(_sums, geometries), x, *gradient)[0]
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _products(geometries: Geometries, x: Array, w: Array, *bias: Array) -> tuple[Array, ...]:
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _products(
+    geometries: Geometries, turn: bool, x: Array, w: Array, *bias: Array
+) -> tuple[Array, ...]:
     clients, n, *_, inputs = x.shape
-    size = Size(n * geometries[0].places, inputs, geometries[0].taps, w.shape[4])
+    outputs = w.shape[3 if turn else 4]
+    size = Size(n * geometries[0].places, inputs, geometries[0].taps, outputs, turn)
     rows = PLACES // len(geometries)
     shape = clients, size.places * size.outputs
     results = [jax.ShapeDtypeStruct(shape, x.dtype), jax.ShapeDtypeStruct(shape, jnp.uint8)]
@@ -167,7 +176,7 @@ def _totals(
     def add(step: Array, totals: tuple[Array, ...]) -> tuple[Array, ...]:
         number = step * depth + count(depth)
         exists = (number < size.window)[:, None] & (output < size.outputs)[None, :]
-        weights = load(w, number * size.outputs, output, exists)
+        weights = load(w, *_weight_addresses(size, number, output), exists)
         return tuple(
             total + multiply(_windows(geometry, size, x, place, number), weights)
             for geometry, total in zip(geometries, totals, strict=True)
@@ -175,6 +184,14 @@ def _totals(
 
     nothing = jnp.zeros((len(place), size.wide), jnp.float32)
     return jax.lax.fori_loop(0, pl.cdiv(size.window, depth), add, (nothing,) * len(geometries))
+
+
+def _weight_addresses(size: Size, number: Array, output: Array) -> tuple[Array, Array]:
+    """Return what to add: of a number within a window, and of an output."""
+    if not size.turn:
+        return number * size.outputs, output
+    tap, channel = divide(number, size.inputs)
+    return tap * (size.inputs * size.outputs) + channel, output * size.inputs
 
 
 def _sum_kernel(

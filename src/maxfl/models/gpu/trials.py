@@ -23,7 +23,8 @@ def try_convolution(dtype: str) -> None:
 
     def kernels(x: Array, w: Array, bias: Array) -> Any:
         value, is_largest = pooled_products(pooled, x, w, bias)
-        return window_products(geometry, x, w), window_sums(pooled, x, value, is_largest)
+        products = (window_products(geometry, x, w, turn) for turn in (False, True))
+        return *products, window_sums(pooled, x, value, is_largest)
 
     _compile(kernels, dtype, (1, side, side, channels), (3, 3, channels, channels), (channels,))
 
@@ -35,7 +36,8 @@ def try_group_norm(dtype: str) -> None:
 
     def kernels(scale: Array, h: Array) -> Any:
         value = group_norm.normalised(image, scale, scale, h, h)
-        return group_norm.gradients(image, scale, h, value, h)
+        without = group_norm.gradients(image, scale, scale, h, value)
+        return without, group_norm.gradients(image, scale, scale, h, h, value)
 
     _compile(kernels, dtype, (MOST_CHANNELS,), (1, pixels, 1, MOST_CHANNELS))
 
