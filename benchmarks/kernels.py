@@ -64,7 +64,7 @@ def cases() -> Iterator[Case]:
         yield Case(f"convolution: {channels} channels", convolve, (x, w), x)
         shapes = (channels,), (channels,), x, x
         yield Case(f"normalisation, shortcut, ReLU: {channels} channels", normalised, shapes, x)
-    for length, heads, features in ((80, 4, 32), (128, 2, 64)):
+    for length, heads, features in ((80, 4, 32), (128, 4, 32)):
         width, label = heads * features, f"attention: {length} positions, {features} features"
         shapes = ((SAMPLES, length, 3 * width),)
         yield Case(label, partial(mix, heads=heads), shapes, (SAMPLES, length, width))

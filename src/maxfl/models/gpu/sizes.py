@@ -6,8 +6,8 @@ MOST_CHANNELS = 64
 """Of a convolution: up to here windows in memory take longer."""
 LARGEST_IMAGE = 32_768
 """Numbers of an image that a program of group normalisation can hold."""
-LONGEST, MOST_FEATURES = 128, 64
-"""Positions of a sequence, and features of a head, that a program of attention can hold."""
+LONGEST, MOST_FEATURES = 128, 32
+"""Positions of a sequence, and features of a head, that fit into the registers of a program."""
 
 
 def power_of_two(number: int) -> int:
