@@ -4,7 +4,8 @@
 
 Layers of the models of benchmarks/models.py, of 10 and 100 clients with weights of their own, 20
 samples each, products of both in TF32. An error is the root mean square of differences from float32
-in the value or a gradient, in parts of that of the numbers themselves, the largest of them;
+in the value or a gradient, in parts of that of the numbers themselves, the largest of them (where
+maxima are taken, rounding makes others the largest, and gradients go elsewhere);
 `keeps_nan`: with a NaN in one sample, those with NaN in their value are those of XLA. Writes
 benchmarks/results/kernels-gpu.json or the file given. Needs what benchmarks/models.py needs.
 """
@@ -29,7 +30,7 @@ from maxfl.models.layers import Layer
 from maxfl.models.normalisation import Scaling, group_norm_relu
 
 FILE = Path(__file__).parent / "results/kernels-gpu.json"
-SAMPLES, REPEATS, TURNS = 20, 20, 5
+COHORTS, SAMPLES, REPEATS, TURNS = (10, 100), 20, 20, 5
 PRECISIONS = {"xla": "tensorfloat32", "float32": "float32"}
 """What XLA does by default on such a GPU, but named, which turns kernels off; and to compare."""
 WAYS = ("kernels", "xla")
@@ -77,7 +78,7 @@ def main() -> None:
     repeats = {
         (case, clients, way): repeated(case, clients, way)
         for case in known
-        for clients in (10, 100)
+        for clients in COHORTS
         for way in WAYS
     }
     once = {(case, way): lowered(case, 2, way) for case in known for way in ways}
@@ -85,11 +86,15 @@ def main() -> None:
         timed_programs = dict(zip(repeats, pool.map(compiled, repeats.values()), strict=True))
         programs = dict(zip(once, pool.map(compiled, once.values()), strict=True))
     device, rows = jax.devices()[0].device_kind, []
-    for case, clients in dict.fromkeys(key[:2] for key in repeats):
-        arguments = drawn(case, clients)
-        us = {way: timed(timed_programs[case, clients, way], arguments) for way in WAYS}
+    for case in known:
+        us = {
+            clients: {
+                way: timed(timed_programs[case, clients, way], drawn(case, clients)) for way in WAYS
+            }
+            for clients in COHORTS
+        }
         exact = exactness(case, {way: programs[case, way] for way in ways})
-        rows.append({"layer": case.label, "clients": clients, "us": us} | exact)
+        rows.append({"layer": case.label, "us": us} | exact)
         print(rows[-1], flush=True)
         found = {"device": device, "jax": jax.__version__, "samples": SAMPLES, "layers": rows}
         file.write_text(json.dumps(found, indent=1) + "\n")

@@ -19,6 +19,7 @@ import jax
 import numpy as np
 
 import maxfl
+from maxfl.engine.trainer import train
 
 FILE = Path(__file__).parent / "results/lora.json"
 VOCABULARY, WIDTH, DEPTH, RANK = 256, 512, 6, 4
@@ -45,28 +46,36 @@ def main() -> None:
 
 def measure(batch: int, length: int) -> dict[str, Any]:
     """Train the adapters, and return memory in bytes."""
-    base = maxfl.transformer(VOCABULARY, length, width=WIDTH, depth=DEPTH, heads=8, dropout=0.0)
-    model = maxfl.lora(base, RANK, "blocks", params=base.init(jax.random.key(0)))
-    training = maxfl.Training(
-        rounds=ROUNDS, cohort=CLIENTS, local_steps=STEPS, batch_size=batch, local_lr=0.01,
-        evaluate_every=ROUNDS, checkpoint_every=ROUNDS,
-    )  # fmt: skip
-    options: dict[str, Any] = {"requirement": maxfl.fixed(1.0, steps=1)}
-    clients = federation(length)
-    simulation = maxfl.Simulation(clients, model, maxfl.fedavg(), training, **options)
-    spec, footprint = simulation.session.spec, simulation.session.footprint
-    maxfl.simulate(clients, model, maxfl.fedavg(), training, **options)
-    trained, _, frozen = maxfl.count_parameters(model)
+    simulation = simulation_of(batch, length)
+    session = simulation.session
+    layout, footprint = session.spec.layout, session.footprint
+    train(simulation)
+    trained, _, frozen = maxfl.count_parameters(session.experiment.model)
     device = jax.devices()[0]
     used = device.memory_stats() or {}
     return {
         "device": device.device_kind, "machine": platform.machine(), "jax": jax.__version__,
         "batch": batch, "length": length, "trained": trained, "frozen": frozen,
-        "clients_at_once": spec.layout.parallel_clients,
-        "predicted": footprint.of(spec.layout), "predicted_data_and_base": footprint.data,
+        "clients_at_once": layout.parallel_clients,
+        "predicted": footprint.of(layout), "predicted_data_and_base": footprint.data,
         "predicted_client": footprint.client, "peak": used.get("peak_bytes_in_use"),
         "bytes_of_100_bases": CLIENTS * 4 * frozen, "bytes_of_100_adapters": CLIENTS * 4 * trained,
     }  # fmt: skip
+
+
+def simulation_of(batch: int, length: int) -> maxfl.Simulation:
+    """Return the rounds of a size."""
+    base = maxfl.transformer(VOCABULARY, length, width=WIDTH, depth=DEPTH, heads=8, dropout=0.0)
+    return maxfl.Simulation(
+        federation(length),
+        maxfl.lora(base, RANK, "blocks", params=base.init(jax.random.key(0))),
+        maxfl.fedavg(),
+        maxfl.Training(
+            rounds=ROUNDS, cohort=CLIENTS, local_steps=STEPS, batch_size=batch, local_lr=0.01,
+            evaluate_every=ROUNDS, checkpoint_every=ROUNDS,
+        ),
+        requirement=maxfl.fixed(1.0, steps=1),
+    )  # fmt: skip
 
 
 def federation(length: int) -> maxfl.Federation:

@@ -3,8 +3,8 @@
     python benchmarks/memory.py [FILE.json]
 
 A prediction needs shapes alone: it is made here as it would be there, with a GPU's kernels, and as
-much computed at once. What was used stands in results/models-gpu.json and results/sweeps-gpu.json.
-Writes benchmarks/results/memory-gpu.json or the file given.
+much computed at once. What was used stands in models-gpu.json, sweeps-gpu.json and lora.json, below
+benchmarks/results. Writes memory-gpu.json there or the file given.
 """
 
 import json
@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
+import lora
 import sweeps
 
 import maxfl
@@ -67,11 +68,17 @@ def recorded(*only: str) -> Iterator[tuple[str, maxfl.Simulation, float]]:
         if not only or name in only:
             fields = (row[field] for field in sweeps.Case._fields)
             yield name, sweeps.simulation_of(sweeps.Case(*fields)), row["peak_gib"]
+    for row in read("lora"):
+        name = f"adapters, {row['length']} tokens"
+        if not only or name in only:
+            simulation = lora.simulation_of(row["batch"], row["length"])
+            yield name, simulation, row["peak"] / 2**30
 
 
 def read(name: str) -> Any:
     """Read what was measured."""
-    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))["rounds"]
+    found = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    return found["rows" if name == "lora" else "rounds"]
 
 
 @contextmanager

@@ -22,7 +22,7 @@ GPU = {
 def table() -> str:
     """Return the table in Markdown."""
     lines = [
-        "| FedAvg, ms a round: clients | " + " | ".join(PEERS.values()) + " |",
+        "| ms a round of FedAvg; clients | " + " | ".join(PEERS.values()) + " |",
         "|---|" + "---|" * len(PEERS),
     ]
     lines += [f"| {CORES[w]} | " + " | ".join(on_cores(w)) + " |" for w in CORES]

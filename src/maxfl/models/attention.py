@@ -46,18 +46,19 @@ def mix(together: Array, heads: int) -> Array:
         together: Queries, keys and values, [n, length, 3 · width], the heads of each side by side.
         heads: Their number.
     """
-    n, length, _ = together.shape
+    n, length, wide = together.shape
+    features = wide // (3 * heads)
 
     def plain(together: Array) -> Array:
-        parts = together.reshape(n, length, 3, heads, -1)
+        parts = together.reshape(n, length, 3, heads, features)
         queries, keys, values = (parts[:, :, i] for i in range(3))
-        scores = jnp.einsum("nihd,njhd->nhij", queries, keys) / math.sqrt(parts.shape[-1])
+        scores = jnp.einsum("nihd,njhd->nhij", queries, keys) / math.sqrt(features)
         is_past = jnp.tril(jnp.ones((length, length), bool))
         shares = jax.nn.softmax(jnp.where(is_past, scores, -jnp.inf), axis=-1)
-        return jnp.einsum("nhij,njhd->nihd", shares, values).reshape(n, length, -1)
+        return jnp.einsum("nhij,njhd->nihd", shares, values).reshape(n, length, heads * features)
 
     if not takes_attention(together, heads):
         return plain(together)
-    from maxfl.models.gpu import attention as gpu
+    from maxfl.models.gpu.attention import attention
 
-    return gpu.attention(heads, plain)(together)
+    return attention(heads, plain)(together)

@@ -145,7 +145,8 @@ def fit_tokens(wanted: Wanted) -> dict[str, Any]:
     if train.x.ndim != 2 or not np.issubdtype(train.x.dtype, np.integer):
         raise InputError(
             f"{wanted.name} takes sequences of tokens, integers [length], but samples are "
-            f"{train.x.dtype}{list(train.x.shape[1:])}: choose mlp, logistic, or cnn for images"
+            f"{train.x.dtype}{list(train.x.shape[1:])}: choose mlp or logistic, and for images "
+            f"cnn or resnet"
         )
     low, high = value_range([train.x, test.x])
     if isinstance(wanted.loss, NextToken):

@@ -54,8 +54,43 @@ def test_gradients_are_those_of_jax(monkeypatch, length):
         np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-def test_nan_stays_one(monkeypatch):
-    """Of those before it, JAX spoils all (0 · NaN), and the kernel its piece."""
+def test_an_empty_batch_has_no_values(monkeypatch):
+    monkeypatch.setattr(layer, "takes_attention", lambda *_: False)
+    assert mix(jnp.zeros((0, 20, 12)), 2).shape == (0, 20, 4)
+
+
+@pytest.mark.slow
+def test_in_bfloat16_sums_are_in_float32(monkeypatch):
+    """As near to float32 as factors of 8 bits allow."""
     monkeypatch.setattr(layer, "takes_attention", lambda *_: True)
+    together = jnp.asarray(drawn(2, 20, 24), jnp.bfloat16)
+    found = mix(together, 2)
+    assert found.dtype == jnp.bfloat16
+    expected = mix(together.astype(jnp.float32), 2)
+    np.testing.assert_allclose(found.astype(jnp.float32), expected, atol=0.02)
+
+
+@pytest.mark.slow
+def test_second_derivatives_are_those_of_jax(monkeypatch):
+    together = drawn(1, 18, 12)
+
+    def twice(by_kernel):
+        monkeypatch.setattr(layer, "takes_attention", lambda *_: by_kernel)
+
+        def steepness(x):
+            return jnp.square(jax.grad(lambda x: jnp.sin(mix(x, 2)).sum())(x)).sum()
+
+        return jax.grad(steepness)(together)
+
+    np.testing.assert_allclose(twice(True), twice(False), atol=1e-4)
+
+
+def test_nan_stays_one(monkeypatch):
+    """With a maximum that loses it, as a GPU's does.
+
+    Of positions before it, JAX spoils all (0 · NaN), and the kernel those of its piece.
+    """
+    monkeypatch.setattr(layer, "takes_attention", lambda *_: True)
+    monkeypatch.setattr(jnp, "maximum", jnp.fmax)
     together = jnp.asarray(drawn(1, 20, 6)).at[0, 17].set(jnp.nan)
     assert jnp.isnan(mix(together, 1)[:, 17:]).all()

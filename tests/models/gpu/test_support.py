@@ -43,13 +43,17 @@ def test_the_rest_is_left_to_jax():
     assert not takes_group_norm(jnp.zeros((1, 64, 64, 1)))  # as much as 16 channels
     assert not takes_attention(jnp.zeros((2, 129, 3 * 64)), 2)
     assert not takes_attention(TOKENS, 1)
+    assert not takes_attention(TOKENS, 5)  # do not divide the width
+    assert not takes_attention(TOKENS[:0], 2)
     with jax.default_device(jax.devices("cpu")[0]):
         assert not takes_convolution(IMAGES, WEIGHTS)
     many = jax.ShapeDtypeStruct((2**17, 32, 32, 16), jnp.float32)
     assert not takes_convolution(many, jnp.zeros((3, 3, 16, 16)))  # more than addresses reach
     assert not takes_group_norm(many)
+    assert not takes_attention(jax.ShapeDtypeStruct((2**20, 128, 192), jnp.float32), 2)
     with jax.default_matmul_precision("float32"):
         assert not takes_convolution(IMAGES, WEIGHTS)
+        assert not takes_attention(TOKENS, 2)
 
 
 def test_a_gpu_for_which_they_cannot_be_compiled_is_named(monkeypatch):
@@ -60,8 +64,10 @@ def test_a_gpu_for_which_they_cannot_be_compiled_is_named(monkeypatch):
 
     monkeypatch.setattr(trials, "_compile", refuse)
     support._compiles.cache_clear()
-    with pytest.warns(UserWarning, match=r"group norm can't be compiled.*RuntimeError: no such"):
-        assert not support._compiles("group_norm", "float32")
+    with pytest.warns(
+        UserWarning, match=r"group normalisation can't be compiled.*RuntimeError: no such"
+    ):
+        assert not support._compiles("group normalisation", "float32")
     monkeypatch.setattr(trials, "_compile", lambda *_: None)
     assert support._compiles("attention", "float32")
     support._compiles.cache_clear()

@@ -2,13 +2,11 @@
 
 import pytest
 
-from maxfl.models.gpu import trials
+from maxfl.models.gpu.trials import TRIALS
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize(
-    "trial", [trials.try_convolution, trials.try_group_norm, trials.try_attention]
-)
-def test_all_kinds(trial, dtype):
-    trial(dtype)
+@pytest.mark.parametrize("kind", TRIALS)
+def test_all_kinds(kind, dtype):
+    TRIALS[kind](dtype)

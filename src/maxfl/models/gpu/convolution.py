@@ -67,7 +67,7 @@ def _image_gradient(geometry: Geometry, g: Array, w: Array) -> Array:
     """Return dx."""
     between = [(0, 0, 0), *((0, 0, axis.stride - 1) for axis in geometry), (0, 0, 0)]
     spread = jax.lax.pad(g, jnp.zeros((), g.dtype), between)
-    return window_products(transposed(geometry), spread, w, turn=True)
+    return window_products(transposed(geometry), spread, w, inputs_last=True)
 
 
 def _as_weights(w: Array, sums: Array) -> Array:

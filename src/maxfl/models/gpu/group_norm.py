@@ -44,15 +44,18 @@ def group_norm_relu(image: Image, plain: Callable[..., Array]) -> Callable[..., 
         plain: The same function in JAX.
     """
 
-    def forward(*arguments: Array) -> tuple[Array, Array]:
+    def forward(*arguments: Array) -> tuple[Array, tuple[Array, ...]]:
         value = normalised(image, *arguments)
-        return value, value
+        has_shortcut = len(arguments) > 3
+        # Without one, y is computed anew from h backward, which takes less time than reading it.
+        return value, (value,) if has_shortcut else ()
 
-    def backward(arguments: tuple[Array, ...], value: Array, g: Array) -> tuple[Array, ...]:
-        scale, shift, h, *shortcut = arguments
-        # Without a shortcut it is computed anew from h, which takes less time than reading it.
-        found = gradients(image, scale, shift, h, g, *([value] if shortcut else []))
-        return found[0].astype(scale.dtype), found[1].astype(shift.dtype), *found[2:]
+    def backward(
+        arguments: tuple[Array, ...], value: tuple[Array, ...], g: Array
+    ) -> tuple[Array, ...]:
+        scale, shift, h = arguments[:3]
+        of_scale, of_shift, *others = gradients(image, scale, shift, h, g, *value)
+        return of_scale.astype(scale.dtype), of_shift.astype(shift.dtype), *others
 
     return fused(plain, forward, backward)
 
@@ -74,7 +77,7 @@ def gradients(
 @functools.partial(jax.jit, static_argnums=0)
 def _normalise(image: Image, *arrays: Array) -> tuple[Array]:
     h = arrays[2]
-    (found,) = _launch(image, _forward_kernel, arrays, [_like(h)], h.shape[:2])
+    (found,) = _launch(image, _normalising_kernel, arrays, [_like(h)], h.shape[:2])
     return (found.reshape(h.shape),)
 
 
@@ -84,7 +87,7 @@ def _differentiate(image: Image, *arrays: Array) -> tuple[Array, ...]:
     clients, n = h.shape[:2]
     sums = [jax.ShapeDtypeStruct((clients, n * image.channels), jnp.float32)] * 2
     results = [*sums, _like(h), *(_like(h) for _ in value)]
-    kernel = _shortcut_kernel if value else _backward_kernel
+    kernel = _shortcut_gradient_kernel if value else _gradient_kernel
     of_scale, of_shift, *found = _launch(image, kernel, arrays, results, (clients, n))
     parts = (a.reshape(clients, n, image.channels) for a in (of_scale, of_shift))
     return *parts, *(a.reshape(h.shape) for a in found)
@@ -99,7 +102,7 @@ def _launch(image: Image, kernel: Any, arrays: Any, results: Any, grid: Any) -> 
     return launch(functools.partial(kernel, image), arrays, results, grid, warps)
 
 
-def _forward_kernel(image: Image, scale: Any, shift: Any, h: Any, *rest: Any) -> None:
+def _normalising_kernel(image: Image, scale: Any, shift: Any, h: Any, *rest: Any) -> None:
     """Normalise one image."""
     *shortcut, out = rest
     at, channel = _places(image)
@@ -110,36 +113,38 @@ def _forward_kernel(image: Image, scale: Any, shift: Any, h: Any, *rest: Any) ->
     store(out, *at, jnp.where(value <= 0, 0.0, value))
 
 
-def _backward_kernel(image: Image, scale: Any, shift: Any, h: Any, g: Any, *results: Any) -> None:
+def _gradient_kernel(image: Image, scale: Any, shift: Any, h: Any, g: Any, *results: Any) -> None:
     """Compute the gradients of one image, and its part of those of scale and shift."""
     at, channel = _places(image)
-    normal, deviation = _normal(image, h, at)
-    value = normal * _load(image, scale, channel) + _load(image, shift, channel)
+    normal = _normal(image, h, at)
+    value = normal[0] * _load(image, scale, channel) + _load(image, shift, channel)
     gradient = jnp.where(value > 0, load(g, *at).astype(jnp.float32), 0.0)
-    _store_gradients(image, scale, normal, deviation, gradient, *results)
+    _store_gradients(image, scale, normal, gradient, *results)
 
 
-def _shortcut_kernel(image: Image, scale: Any, _: Any, h: Any, g: Any, *rest: Any) -> None:
-    """Do so from y, and store what passes to a shortcut."""
-    value, *results, passed = rest
+def _shortcut_gradient_kernel(
+    image: Image, scale: Any, _shift: Any, h: Any, g: Any, value: Any, *results: Any
+) -> None:
+    """Compute them where a shortcut was added, from y, and the gradient that passes to it."""
     at, _ = _places(image)
-    normal, deviation = _normal(image, h, at)
+    normal = _normal(image, h, at)
     gradient = jnp.where(load(value, *at) > 0, load(g, *at).astype(jnp.float32), 0.0)
+    *others, passed = results
     store(passed, *at, gradient)
-    _store_gradients(image, scale, normal, deviation, gradient, *results)
+    _store_gradients(image, scale, normal, gradient, *others)
 
 
 def _store_gradients(
     image: Image,
     scale: Any,
-    normal: Array,
-    deviation: Array,
+    normalised: tuple[Array, Array],
     gradient: Array,
     of_scale: Any,
     of_shift: Any,
     change: Any,
 ) -> None:
-    at, channel = _places(image)
+    """Store what follows from ĥ, the deviation, and the gradient before the ReLU."""
+    (normal, deviation), (at, channel) = normalised, _places(image)
     scaled = gradient * _load(image, scale, channel)
     along = _group_mean(image, scaled * normal)
     store(change, *at, (scaled - _group_mean(image, scaled) - normal * along) / deviation)

@@ -32,14 +32,14 @@ PROGRAMS = 600
 class Size(NamedTuple):
     """Sizes of a product: places of all images of a client, inputs, taps, and outputs.
 
-    ``turn`` says that weights are in memory with inputs last.
+    ``inputs_last`` says so of weights in memory.
     """
 
     places: int
     inputs: int
     taps: int
     outputs: int
-    turn: bool = False
+    inputs_last: bool = False
 
     @property
     def window(self) -> int:
@@ -57,17 +57,17 @@ class Size(NamedTuple):
         return pl.cdiv(self.outputs, self.wide)
 
 
-def window_products(geometry: Geometry, x: Array, w: Array, turn: bool = False) -> Array:
+def window_products(geometry: Geometry, x: Array, w: Array, inputs_last: bool = False) -> Array:
     """Multiply windows by weights, to [n, rows, columns, outputs].
 
     Args:
         geometry: Where windows lie.
         x: Images, [n, height, width, inputs].
         w: [taps down, taps across, inputs, outputs].
-        turn: Whether w is [..., outputs, inputs] instead. Turned in memory, XLA would keep weights
-            that way, and turn them before and after every step.
+        inputs_last: Whether w is [..., outputs, inputs] instead. Turned in memory, XLA would keep
+            weights that way, and turn them before and after every step.
     """
-    return over_clients(functools.partial(_products, (geometry,), turn), x, w)[0]
+    return over_clients(functools.partial(_products, (geometry,), inputs_last), x, w)[0]
 
 
 def pooled_products(geometries: Geometries, x: Array, w: Array, bias: Array) -> tuple[Array, ...]:
@@ -97,11 +97,11 @@ def window_sums(geometries: Geometries, x: Array, *gradient: Array) -> Array:
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _products(
-    geometries: Geometries, turn: bool, x: Array, w: Array, *bias: Array
+    geometries: Geometries, inputs_last: bool, x: Array, w: Array, *bias: Array
 ) -> tuple[Array, ...]:
     clients, n, *_, inputs = x.shape
-    outputs = w.shape[3 if turn else 4]
-    size = Size(n * geometries[0].places, inputs, geometries[0].taps, outputs, turn)
+    outputs = w.shape[3 if inputs_last else 4]
+    size = Size(n * geometries[0].places, inputs, geometries[0].taps, outputs, inputs_last)
     rows = PLACES // len(geometries)
     shape = clients, size.places * size.outputs
     results = [jax.ShapeDtypeStruct(shape, x.dtype), jax.ShapeDtypeStruct(shape, jnp.uint8)]
@@ -188,7 +188,7 @@ def _totals(
 
 def _weight_addresses(size: Size, number: Array, output: Array) -> tuple[Array, Array]:
     """Return what to add: of a number within a window, and of an output."""
-    if not size.turn:
+    if not size.inputs_last:
         return number * size.outputs, output
     tap, channel = divide(number, size.inputs)
     return tap * (size.inputs * size.outputs) + channel, output * size.inputs

@@ -8,8 +8,10 @@ LARGEST_IMAGE = 32_768
 """Numbers of an image that a program of group normalisation can hold."""
 LONGEST, MOST_FEATURES = 128, 32
 """Positions of a sequence, and features of a head, that fit into the registers of a program."""
+LEAST = 16
+"""Rows and columns that a tensor core multiplies."""
 
 
 def power_of_two(number: int) -> int:
-    """Return the next power of two, at least the 16 that a tensor core multiplies."""
-    return max(1 << (number - 1).bit_length(), 16)
+    """Return the next power of two, at least that of a tensor core."""
+    return max(1 << (number - 1).bit_length(), LEAST)

@@ -6,7 +6,7 @@ This file alone may be imported everywhere: it does not import Pallas before the
 import functools
 import math
 import warnings
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,9 +20,6 @@ from maxfl.models.gpu.sizes import (
     MOST_FEATURES,
     power_of_two,
 )
-
-Kind = Literal["convolution", "group_norm", "attention"]
-"""What there are kernels for."""
 
 
 def takes_convolution(x: Array, w: Array, **product: Any) -> bool:
@@ -46,17 +43,17 @@ def takes_group_norm(h: Array) -> bool:
     pixels, channels = h.shape[1] * h.shape[2], h.shape[3]
     held = power_of_two(pixels) * power_of_two(channels)
     fits = held <= LARGEST_IMAGE and h.size < ADDRESSES
-    return fits and _takes("group_norm", h)
+    return fits and _takes("group normalisation", h)
 
 
 def takes_attention(together: Array, heads: int) -> bool:
     """Tell whether queries, keys and values [n, length, 3 · width] are mixed by a kernel."""
     _, length, wide = together.shape
-    fits = length <= LONGEST and wide // (3 * heads) <= MOST_FEATURES
+    fits = length <= LONGEST and wide <= 3 * heads * MOST_FEATURES and wide % (3 * heads) == 0
     return fits and together.size < ADDRESSES and _takes("attention", together)
 
 
-def _takes(kind: Kind, *arrays: Array) -> bool:
+def _takes(kind: str, *arrays: Array) -> bool:
     """Tell whether there is a GPU and something to compute, in the usual precision.
 
     ``jax.default_matmul_precision``, as ``maxfl.with_precision`` sets it, turns all kernels off.
@@ -78,15 +75,15 @@ def _platform() -> str:
 
 
 @functools.cache
-def _compiles(kind: Kind, dtype: str) -> bool:
+def _compiles(kind: str, dtype: str) -> bool:
     """Try whether this version of JAX compiles the kernels for this GPU, and say it if not."""
     try:
-        from maxfl.models.gpu import trials
+        from maxfl.models.gpu.trials import TRIALS
 
-        getattr(trials, f"try_{kind}")(dtype)
+        TRIALS[kind](dtype)
     except Exception as error:  # whatever compilers say: there is another way to compute it
         warnings.warn(
-            f"maxfl's kernels for {kind.replace('_', ' ')} can't be compiled for this GPU; without "
+            f"maxfl's kernels for {kind} can't be compiled for this GPU; without "
             f"them it takes longer ({type(error).__name__}: {error})",
             stacklevel=2,
         )

@@ -1,7 +1,4 @@
-"""Compile kernels in the sizes that take most: a GPU may have less memory on the chip than another.
-
-Each returns whatever the compilers do; what can't be compiled is an error.
-"""
+"""Compile kernels in large sizes: a GPU may have less memory on the chip than another."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,14 +20,14 @@ def try_convolution(dtype: str) -> None:
 
     def kernels(x: Array, w: Array, bias: Array) -> Any:
         value, is_largest = pooled_products(pooled, x, w, bias)
-        products = (window_products(geometry, x, w, turn) for turn in (False, True))
+        products = (window_products(geometry, x, w, inputs_last) for inputs_last in (False, True))
         return *products, window_sums(pooled, x, value, is_largest)
 
     _compile(kernels, dtype, (1, side, side, channels), (3, 3, channels, channels), (channels,))
 
 
 def try_group_norm(dtype: str) -> None:
-    """Compile normalisation with a shortcut, and its gradients."""
+    """Compile normalisation with a shortcut, and gradients with one and without."""
     pixels = LARGEST_IMAGE // MOST_CHANNELS
     image = group_norm.Image(pixels, MOST_CHANNELS, 1, 1.0)
 
@@ -43,13 +40,22 @@ def try_group_norm(dtype: str) -> None:
 
 
 def try_attention(dtype: str) -> None:
-    """Compile attention of one head, and its gradients."""
+    """Compile attention of one head and its gradients, of the largest pieces and of the most."""
 
     def kernels(together: Array) -> Any:
         return attention.gradients(1, together, attention.mixed(1, together))
 
-    _compile(kernels, dtype, (1, LONGEST, 3 * MOST_FEATURES))
+    for length in (LONGEST, LONGEST - 1):
+        _compile(kernels, dtype, (1, length, 3 * MOST_FEATURES))
 
 
 def _compile(kernels: Callable[..., Any], dtype: str, *shapes: tuple[int, ...]) -> None:
     jax.jit(kernels).lower(*(jax.ShapeDtypeStruct(shape, dtype) for shape in shapes)).compile()
+
+
+TRIALS: dict[str, Callable[[str], None]] = {
+    "convolution": try_convolution,
+    "group normalisation": try_group_norm,
+    "attention": try_attention,
+}
+"""By what the kernels compute."""
