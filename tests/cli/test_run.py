@@ -50,6 +50,7 @@ def test_run_writes_a_folder_and_shows_a_table(tmp_path, maxfl):
     assert "config.seed (3 there, 4 here)" in other
 
 
+@pytest.mark.slow
 def test_resuming_with_a_damaged_summary_is_explained(tmp_path, maxfl):
     arguments = ["run", "examples/opt-out.toml", "--out", tmp_path / "one", *small("seed=3")]
     maxfl(*arguments)

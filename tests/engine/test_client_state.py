@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import maxfl
 from maxfl.core.algorithm import Algorithm
@@ -56,6 +57,7 @@ def counting() -> Algorithm:
     )
 
 
+@pytest.mark.slow
 def test_states_follow_the_clients_that_took_part_and_rows_grow_with_them():
     """Fifty clients, of which two at once train on each device."""
     clients = make_clients([3] * 50)

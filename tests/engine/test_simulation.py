@@ -60,6 +60,7 @@ def test_neither_the_number_of_devices_nor_the_chunks_of_evaluations_matter(monk
     assert_same(two_devices, simulate(**sweep(Choice(), devices=one_device())), 1e-5)
 
 
+@pytest.mark.slow
 def test_configurations_on_devices_of_their_own_are_the_same_bits():
     """Configurations never meet, so that no sum has another order; solo clients neither."""
     one, two = train(**sweep(*PAIR, devices=one_device())), train(**sweep(*PAIR))
@@ -67,7 +68,9 @@ def test_configurations_on_devices_of_their_own_are_the_same_bits():
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("layout", [IN_TURN, AT_ONCE], ids=["in turn", "at once"])
+@pytest.mark.parametrize(
+    "layout", [pytest.param(IN_TURN, marks=pytest.mark.slow), AT_ONCE], ids=["in turn", "at once"]
+)
 def test_a_configuration_of_a_sweep_is_as_when_it_runs_alone(layout):
     both = train(**sweep(*PAIR, **layout))
     for c, choice in enumerate(PAIR):
@@ -94,6 +97,7 @@ def test_a_diverging_configuration_does_not_harm_the_others():
     assert_same(both, train(**sweep(fine)), 1e-5, slice(0, 1))
 
 
+@pytest.mark.slow
 def test_a_client_without_a_requirement_harms_nobody():
     """A NaN requirement: the client has no weight, and the round is the others' round."""
     fixed = sweep(
@@ -142,6 +146,7 @@ def test_clients_of_very_unequal_size():
     assert history.cohorts.participated.all()
 
 
+@pytest.mark.slow
 def test_a_federation_of_one_client():
     pair = make_clients([2])
     federation = maxfl.Federation.from_clients(pair, pair, classes=3)

@@ -136,7 +136,9 @@ def test_what_bisection_finds_is_a_minimum():
         assert (value(SIGMOID, distance + step, np.zeros(len(distance))) >= here - 1e-12).all()
 
 
-@pytest.mark.parametrize("variance", [0.5, 1.0, 4.0])
+@pytest.mark.parametrize(
+    "variance", [0.5, *(pytest.param(v, marks=pytest.mark.slow) for v in (1.0, 4.0))]
+)
 def test_theorem_1_maxfls_appeal_is_above_its_bound_whatever_the_heterogeneity(variance):
     """Of any local minimum: the worse of the two sides, draw by draw."""
     for heterogeneity in (0.0, 1.0, 5.0, 20.0, 100.0):
@@ -148,7 +150,7 @@ def test_theorem_1_maxfls_appeal_is_above_its_bound_whatever_the_heterogeneity(v
         assert np.minimum(*both).mean() >= lower_bound(variance)
 
 
-@pytest.mark.parametrize("heterogeneity", [100.0, 1e4])
+@pytest.mark.parametrize("heterogeneity", [100.0, pytest.param(1e4, marks=pytest.mark.slow)])
 def test_far_apart_maxfl_satisfies_a_quarter(heterogeneity):
     """It settles next to one of two clients, on the side of the other: right half of the time."""
     problem = two_clients(heterogeneity, 1.0, 20_000, rng())

@@ -65,6 +65,7 @@ def test_latex_tables_compile(report, tmp_path):
     assert made.returncode == 0, made.stdout[-800:]
 
 
+@pytest.mark.slow
 def test_means_only_are_shown_as_such(tmp_path):
     made = write_report([reference_run("synthetic")], tmp_path / "report")
     assert any("means over clients only" in line for line in made.missing)
@@ -96,6 +97,7 @@ def test_nothing_is_overwritten_silently(folders, tmp_path):
     assert (tmp_path / "mine/figures").is_dir()
 
 
+@pytest.mark.slow
 def test_a_diverged_run_is_shown(tmp_path):
     history = make_history(6, 3)
     for field in (history.evaluation.judging_loss, history.evaluation.test_loss):

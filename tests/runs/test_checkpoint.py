@@ -97,6 +97,7 @@ def test_a_method_without_hyperparameters_runs_in_a_folder(tmp_path):
     assert made.describe()["algorithm"] == {"name": "scaffold"}
 
 
+@pytest.mark.slow
 def test_all_states_and_personal_models_resume_bit_for_bit(tmp_path):
     def make():
         return small.simulation(**small.everything(rounds=19))
