@@ -31,5 +31,6 @@ def test_rounds_agree_with_the_oracle():
     assert_rounds(maxfl.afl(0.1), step)
 
 
+@pytest.mark.slow
 def test_gamma_0_is_fedavg():
     assert_is_fedavg(maxfl.afl(0.0))

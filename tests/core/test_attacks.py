@@ -28,6 +28,7 @@ MOMENTUM = maxfl.server_optimizers.momentum()
 """Where clients opt out, so that the test of momentum has the same program."""
 
 
+@pytest.mark.slow
 def test_the_same_clients_are_byzantine_whatever_the_method():
     few, more = (np.asarray(attacks.byzantine_clients(3, share, 40, 60)) for share in (0.1, 0.25))
     assert (few.sum(), more.sum()) == (4, 10)
@@ -84,7 +85,8 @@ def test_reversed_labels_agree_with_the_oracle():
     assert_params(history, replay(history, flip_labels(client_data(), history.is_byzantine[0])))
 
 
-@pytest.mark.parametrize("collude", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("collude", [True, False])
 def test_colluding_clients_add_the_same_noise(collude):
     # With reversed labels too where they collude, so that another test has the same program.
     attack = attacks.byzantine(0.99, noise_std=0.3, collude=collude, flip_labels=collude)

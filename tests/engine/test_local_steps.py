@@ -37,6 +37,7 @@ def by_numpy(beta, end, decay=0.1, rate=0.2, server_lr=0.5):
     return w
 
 
+@pytest.mark.slow
 def test_a_sweep_over_momentum_and_schedules_agrees_with_numpy():
     federation = maxfl.Federation.from_clients(clients(), clients())
     model = maxfl.Model(

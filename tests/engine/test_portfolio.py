@@ -148,6 +148,7 @@ def sweep():
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.parametrize("models", [1, 2, 3])
 def test_a_configuration_of_a_sweep_is_as_when_it_runs_alone(sweep, models):
     configuration = models - 1
@@ -157,11 +158,13 @@ def test_a_configuration_of_a_sweep_is_as_when_it_runs_alone(sweep, models):
     assert sweep.evaluation.picked[configuration].max() == configuration
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("models", [2, 3])
 def test_a_configuration_of_a_sweep_agrees_with_the_oracle(sweep, models):
     Run(sweep, BY_APPEAL, models, seed=7, configuration=models - 1).follow()
 
 
+@pytest.mark.slow
 def test_one_model_is_no_portfolio(sweep):
     arguments_of_one = arguments(seed=7)
     del arguments_of_one["portfolio"]

@@ -109,6 +109,7 @@ def test_all_states_and_personal_models_resume_bit_for_bit(tmp_path):
     assert results(tmp_path / "cut") == whole
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_with_another_number_of_devices(folder, whole):
     run(simulation(devices=jax.devices()[:1]), folder, resume=True)
     table = pq.read_table(folder / "history.parquet").to_pydict()
