@@ -66,6 +66,7 @@ def test_a_list_is_given_once(maxfl):
     assert "one setting at a time" in maxfl("run", "examples/opt-out.toml", "--set", lines, code=2)
 
 
+@pytest.mark.slow
 def test_sweep_collects_its_groups(tmp_path, maxfl):
     out = tmp_path / "many"
     text = maxfl(

@@ -131,6 +131,7 @@ def test_byzantine_clients_alone_do_not_keep_a_run_alive():
     np.testing.assert_array_equal(history.stalled_from(), [2])
 
 
+@pytest.mark.slow
 def test_a_byzantine_client_gains_nothing_from_maxfl_and_ever_more_from_mwfed():
     """A loss reported 20 too high, among honest clients that are near their requirement."""
 

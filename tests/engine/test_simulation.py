@@ -54,6 +54,7 @@ def test_the_layout_of_an_accelerator_does_not_matter(monkeypatch):
     assert_same(simulate(**sweep(Choice(), max_parallel=3)), in_turn, 1e-5)
 
 
+@pytest.mark.slow
 def test_neither_the_number_of_devices_nor_the_chunks_of_evaluations_matter(monkeypatch):
     two_devices = train(**sweep(Choice()))
     monkeypatch.setattr(session, "choose_eval_batch", lambda *_: EvalBatch(7, 7))

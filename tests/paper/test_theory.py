@@ -181,6 +181,7 @@ def test_three_clients():
     assert global_minimum(nearer).anchor[0] in (1, 2)
 
 
+@pytest.mark.slow
 def test_the_sweep_is_paired_and_repeatable():
     first, again = (appeal_curves((SIGMOID,), 1.0, 300, 3) for _ in range(2))
     beside = appeal_curves((RELU, SIGMOID), 1.0, 300, 3)

@@ -9,7 +9,7 @@ from maxfl.report.write import write_report
 from support.browser import Page, browser
 from support.made_runs import make_history, settings_of, write_run
 
-WIDTHS = (390, 1440)
+WIDTHS = (pytest.param(390, marks=pytest.mark.slow), 1440)
 
 
 @pytest.fixture(scope="module")
@@ -219,6 +219,7 @@ REACHED = """() => {
 }"""
 
 
+@pytest.mark.slow
 def test_everything_is_reached_and_moved_by_keys(running, path):
     opened = Page(running, path, 1440)
     keys, page = opened.page.keyboard, opened.page
@@ -262,6 +263,7 @@ def test_everything_is_reached_and_moved_by_keys(running, path):
     page.close()
 
 
+@pytest.mark.slow
 def test_it_prints_on_paper(running, path):
     opened = Page(running, path, 390)  # where settings are folded on the screen
     opened.page.emulate_media(media="print", color_scheme="dark")

@@ -21,6 +21,7 @@ def running():
         yield one
 
 
+@pytest.mark.slow
 def test_the_page_follows_a_run_and_becomes_its_report(running, tmp_path):
     progress = started(tmp_path / "run")
     with LivePage([tmp_path / "run"], title="Wards <1>").served() as address:

@@ -73,6 +73,7 @@ def test_nothing_is_said_of_a_run_that_learns():
         simulate(maxfl.maxfl(), TWELVE)
 
 
+@pytest.mark.slow
 def test_krum_with_too_few_replies_leaves_the_model_and_says_so():
     """A cohort of three and f = 0 will do; with clients that fail, at most two reply at times."""
     with pytest.warns(
