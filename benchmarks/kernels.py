@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array
+from origin import origin
 
 from maxfl.models.attention import mix
 from maxfl.models.convolution import convolution_layer, convolve
@@ -53,7 +54,7 @@ def cases() -> Iterator[Case]:
         return convolution_layer(Layer(weight, bias), x, "valid")
 
     def normalised(scale: Array, shift: Array, h: Array, shortcut: Array) -> Array:
-        return group_norm_relu(Scaling(scale, shift), h, 2, shortcut)
+        return group_norm_relu(Scaling(scale, shift), h, 8, shortcut)
 
     side, inputs, outputs = 13, 32, 64
     x, w = (SAMPLES, side, side, inputs), (3, 3, inputs, outputs)
@@ -96,8 +97,8 @@ def main() -> None:
         exact = exactness(case, {way: programs[case, way] for way in ways})
         rows.append({"layer": case.label, "us": us} | exact)
         print(rows[-1], flush=True)
-        found = {"device": device, "jax": jax.__version__, "samples": SAMPLES, "layers": rows}
-        file.write_text(json.dumps(found, indent=1) + "\n")
+        found = {"device": device, "jax": jax.__version__, "samples": SAMPLES} | origin()
+        file.write_text(json.dumps(found | {"layers": rows}, indent=1) + "\n")
 
 
 def compiled(program: Any) -> Any:

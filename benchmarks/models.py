@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from blocks import measure_blocks
+from origin import origin
 
 import maxfl
 from maxfl.models import convolution as convolution_module
@@ -120,7 +121,7 @@ def describe() -> dict[str, str]:
     device = jax.devices()[0]
     return {
         "platform": device.platform, "device": device.device_kind, "jax": jax.__version__,
-    }  # fmt: skip
+    } | origin()  # fmt: skip
 
 
 def _run(command: list[str]) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 import jax
 from blocks import measure_blocks, timed_blocks
 from jax.profiler import ProfileData
+from origin import origin
 
 from models import Case, cases, simulation_of
 
@@ -29,7 +30,7 @@ def main() -> None:
     known = {f"{case.label}/{case.cohort}": case for case in cases(on_cpu=False, quick=False)}
     found: dict[str, Any] = {
         "device": jax.devices()[0].device_kind, "jax": jax.__version__, "profiles": [],
-    }  # fmt: skip
+    } | origin()  # fmt: skip
     for name in names:
         row = profile(known[name])
         print(row, flush=True)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from blocks import measure_blocks
+from origin import origin
 
 import maxfl
 
@@ -54,7 +55,7 @@ def main() -> None:
         row = json.loads(printed[-1]) if not done.returncode else {"failed": done.returncode}
         rows.append(case._asdict() | row)
         print(rows[-1], flush=True)
-        file.write_text(json.dumps({"rounds": rows}, indent=1) + "\n")
+        file.write_text(json.dumps(origin() | {"rounds": rows}, indent=1) + "\n")
 
 
 def measure(case: Case) -> dict[str, Any]:

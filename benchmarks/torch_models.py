@@ -4,9 +4,9 @@
 
 FedAvg on made-up samples that are on the device from the start: clients of 60 samples, 20 steps of
 20 with plain SGD, and the mean of what the cohort trained. Products are in TF32, as JAX has them
-there. A model is a function of a list of parameters, with PyTorch's own layers; the CNN is also
-tried with convolutions as products of windows, as they are in maxfl. On a CPU, models are as small
-as those of benchmarks/models.py there, and one client after another is also tried with one thread:
+there. A model is a function of a list of parameters, with PyTorch's own layers; the CNN and the
+ResNet are also tried with convolutions as products of windows. On a CPU, models are as small as
+those of benchmarks/models.py there, and one client after another is also tried with one thread:
 half of that is what a process for each of two cores would take at best.
 
 One client after another or all at once by vmap, launched step by step or as one CUDA graph a round;
@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from origin import origin
 from torch.func import grad, vmap
 from torch_workloads import CLASSES, LENGTH, MODELS, SIZES, VOCABULARY, Params, Workload
 
@@ -228,7 +229,8 @@ def main() -> None:
             print(json.dumps(row), flush=True)
         return
     device = torch.cuda.get_device_name() if given.device == "cuda" else "cpu"
-    found: dict[str, Any] = {"torch": torch.__version__, "device": device, "rounds": []}
+    found: dict[str, Any] = {"torch": torch.__version__, "device": device} | origin()
+    found["rounds"] = []
     for row in in_processes(given.models or list(MODELS), given.cohorts, given.device):
         print(row, flush=True)
         found["rounds"].append(row)

@@ -84,6 +84,7 @@ def test_the_performance_page_agrees_with_what_was_measured_without_kernels():
     words = performance_words()
     alone, at_once = (r["ms_a_round"] for r in read_rounds("sweeps-gpu") if r["model"] == "cnn")
     assert f"Each of 64 CNNs takes {at_once:.2f} ms where one alone takes {alone:.2f}" in words
+    assert at_once > alone / 4, "a target that is called missed"
     share = now["cnn", 100] / now["cnn", 10] / 10
     assert f"each client takes {share:.2f} of what it takes with ten" in words
 
@@ -100,7 +101,7 @@ def test_targets_on_a_gpu_are_of_the_results():
     for (model, least), (_, *cells, verdict) in zip(targets, rows, strict=True):
         times = [theirs[model, cohort] / ours[model, cohort] for cohort in (10, 100)]
         assert cells == [f"{ratio:.2f}" for ratio in times]
-        assert verdict.split()[0] == ("reached" if min(times) >= float(least) else "missed")
+        assert verdict.split(",")[0] == ("reached" if min(times) >= float(least) else "missed")
 
 
 def test_layers_of_kernels_are_those_measured_and_as_exact_as_those_of_xla():
@@ -112,6 +113,12 @@ def test_layers_of_kernels_are_those_measured_and_as_exact_as_those_of_xla():
         for each in [layer["us"]]
     ]
     assert "which has no products, is exact to 2e-7" in performance_words()
+    faster = [
+        layer["layer"] for layer in layers
+        if all(us["xla"] > 2 * us["kernels"] for us in layer["us"].values())
+    ]  # fmt: skip
+    assert faster == ["convolution: 16 channels", "attention: 80 positions, 32 features"]
+    assert "Convolutions of 16 channels and attention of 80 positions are" in performance_words()
     for layer in layers:
         assert layer["keeps_nan"]
         ours, theirs = layer["error"]["kernels"], layer["error"]["xla"]
@@ -128,8 +135,10 @@ def test_what_bounds_a_thousand_mlps_is_counted():
     bound = 1000 * passed / 4.8e12
     found = {(r["method"], r["configurations"]): r["ms_a_round"] for r in read_rounds("sweeps-gpu")}
     words = performance_words()
-    assert f"at 4.8 TB/s, {bound:.3f} ms a round" in words
-    assert f"of which they use {bound / found['fedavg', 1000]:.2f}" in words
+    share = bound / found["fedavg", 1000]
+    assert f"at 4.8 TB/s, {bound:.3f} ms a round, {share:.2f} of the time that it takes" in words
+    assert f"The target allowed for {bound / 0.040:.2f}" in words
+    assert found["fedavg", 1000] > 0.040, "a target that is called missed"
 
 
 def test_most_weights_of_leafs_cnn_are_in_a_dense_layer():
@@ -154,16 +163,61 @@ def test_what_bounds_models_on_a_gpu_is_of_their_profiles():
         named = sum(k["us_a_step"] for k in kernels if any(n in k["kernel"] for n in names))
         return named / step(case)
 
-    assert f"a step is {profiles['mlp', 10]['kernels_a_step']:.0f} of them" in words
+    of_a_step = [k for k in profiles["mlp", 10]["longest"] if k["a_step"] >= 1]
+    assert f"a step is {sum(k['a_step'] for k in of_a_step):.0f} kernels of 1 to 3 µs each" in words
+    assert {round(k["us_a_step"]) for k in of_a_step} == {1, 2, 3}
+    assert sum("gemm" in k["kernel"] for k in of_a_step) == 8
+    assert "of which eight are matrix products" in words
     second = ["_product_kernel", "_sum_kernel", "_pooling_kernel__1"]
     longest = profiles["cnn", 10]["longest"][:3]
     assert [k["kernel"] for k in longest] == second
-    assert 0.45 < sum(k["us_a_step"] for k in longest) / step(("cnn", 10)) < 0.55
-    assert 0.62 < share(("resnet", 10), "_product_kernel", "_sum_kernel") < 0.71
-    assert 0.2 < share(("resnet", 10), "_normalising_kernel", "_gradient_kernel") < 0.3
-    for cohort in (10, 100):
-        assert 0.35 < share(("transformer", cohort), "gemm") < 0.45
-        assert 0.1 < share(("transformer", cohort), "_mixing") < 0.15
+    assert sum(k["us_a_step"] for k in longest) / step(("cnn", 10)) == pytest.approx(
+        1 / 2, abs=0.05
+    )
+    assert "second convolution, whose three products take half of a step" in words
+    products = share(("resnet", 10), "_product_kernel", "_sum_kernel")
+    assert products == pytest.approx(2 / 3, abs=0.04)
+    normalisation = share(("resnet", 10), "_normalising_kernel", "_gradient_kernel")
+    assert normalisation == pytest.approx(1 / 4, abs=0.04)
+    assert "its convolutions, two thirds of a step" in words
+    assert "by normalisation, a quarter" in words
+    for cohort, attention in ((10, 1 / 8), (100, 1 / 7)):
+        assert share(("transformer", cohort), "gemm") == pytest.approx(0.4, abs=0.04)
+        assert share(("transformer", cohort), "_mixing") == pytest.approx(attention, abs=0.01)
+    assert "four tenths of a step are matrix products" in words
+    assert "attention takes an eighth to a seventh" in words
+
+
+def test_the_share_of_the_tensor_cores_speed_is_counted():
+    ours = {r["label"]: r["ms_a_round"] for r in read_rounds("models-gpu") if r["cohort"] == 100}
+    words, width, length = performance_words(), 128, 80
+
+    def convolution(pixels, inputs, outputs, number=1):
+        return number * 9 * pixels * inputs * outputs
+
+    first = {"cnn": convolution(26**2, 1, 32), "resnet": convolution(32**2, 3, 16)}
+    cnn = first["cnn"] + convolution(11**2, 32, 64) + 1600 * 128 + 128 * 62
+    resnet = (
+        first["resnet"] + convolution(32**2, 16, 16, 6)
+        + convolution(16**2, 16, 32) + convolution(16**2, 32, 32, 5)
+        + convolution(8**2, 32, 64) + convolution(8**2, 64, 64, 5) + 64 * 62
+    )  # fmt: skip
+    layer = length * width * (3 + 1 + 4 + 4) * width + 2 * length**2 * width
+    transformer = 2 * layer + length * width * 80
+    for name, forward, text in (
+        ("cnn", cnn, "the products of the CNN reach {} %"),
+        ("resnet", resnet, "those of the ResNet {} %"),
+        ("transformer", transformer, "those of the transformer {} %"),
+    ):
+        # Two gradients, each as many as forward; none of the images.
+        operations = 2 * (3 * forward - first.get(name, 0)) * 100 * 20 * 20
+        assert text.format(f"{operations / ours[name] / 1e9 / 495 * 100:.0f}") in words
+
+
+def test_what_was_measured_on_one_day_and_card_was():
+    names = "torch", "models", "no-kernels", "sweeps", "profiles", "kernels"
+    files = [json.loads((ROOT / f"benchmarks/results/{n}-gpu.json").read_text()) for n in names]
+    assert len({(found["date"], found["card"]) for found in files}) == 1
 
 
 def test_the_readmes_table_of_speed_is_of_the_results():
@@ -176,7 +230,10 @@ def test_the_seconds_of_the_demo_are_those_measured():
     seconds = json.loads((ROOT / "benchmarks/results/demo.json").read_text())["seconds"]
     rows = rows_of("docs/performance.md", "| part of make demo |")
     assert {part: int(s) for part, s in rows} == seconds
-    assert f"takes {sum(seconds.values())} s with the installation" in performance_words()
+    assert (
+        f"takes {sum(seconds.values())} s with the installation (target: 80)" in performance_words()
+    )
+    assert sum(seconds.values()) <= 80
 
 
 def test_the_page_of_frameworks_has_the_peers_record():
@@ -203,7 +260,19 @@ def test_what_was_aimed_at_and_missed_is_of_the_peers_record():
     assert unequal[1] == f"{times('unequal', 'numpy'):.2f}"
     assert flower[1] == f"{times('mlp', 'flower'):.1f}"
     assert f"{times('mlp', 'numpy'):.2f} times as slow as maxfl" in flower[2]
-    assert compiled[1] == ", ".join(f"{s:.1f}" for s in found["compile_seconds"].values())
+    cold, cached = found["compile_seconds"].values()
+    assert compiled[1] == f"{cold:.1f}, {cached:.1f}"
+    assert times("cnn", "numpy") < 1.5
+    assert times("unequal", "numpy") < 1.3
+    assert times("mlp", "flower") < 10
+    assert cold > 6
+    assert cached > 1.5
+    rounds = {
+        workload: found["workloads"][workload]["peers"]["maxfl"]["ms"]
+        for workload in ("mlp", "unequal")
+    }
+    assert 1 - rounds["mlp"] / rounds["unequal"] == pytest.approx(7 / 8, abs=0.02)
+    assert "seven eighths of it is evaluation" in unequal[2]
 
 
 def test_the_pass_that_was_disturbed_is_named():
@@ -211,6 +280,13 @@ def test_the_pass_that_was_disturbed_is_named():
     peers = workloads["mlp"]["peers"]
     ours, theirs = (max(peers[name]["passes"]) for name in ("maxfl", "torch"))
     assert f"maxfl took {ours:.1f} ms and PyTorch {theirs:.0f}" in performance_words()
+    disturbed = [
+        (workload, name)
+        for workload, each in workloads.items()
+        for name, peer in each["peers"].items()
+        if max(peer["passes"]) > 1.15 * min(peer["passes"])
+    ]
+    assert disturbed == [("mlp", "maxfl"), ("mlp", "torch")]
 
 
 def test_memory_on_a_gpu_is_predicted_to_within_a_half():
@@ -296,6 +372,18 @@ def test_the_performance_page_agrees_with_adapters():
     assert f"{lora['trained'] / 1e6:.1f} million trained" in words
     assert f"took {lora['peak'] / 1e9:.2f} GB" in words
     assert f"{lora['bytes_of_100_bases'] / 1e9:.1f} GB" in words
+    assert (lora["clients_at_once"], lora["batch"], lora["length"]) == (100, 1, 16)
+    assert "100 clients at once, minibatches of one sequence of 16 tokens" in words
+
+
+def test_a_round_takes_as_long_at_the_end_of_a_long_run():
+    found = json.loads((ROOT / "benchmarks/results/long_run.json").read_text())
+    later = found["seconds"][1:]
+    words = f"{found['rounds']:,} rounds of a tiny federation"
+    assert words in performance_words()
+    assert f"take {min(later):.1f} to {max(later):.1f} s a thousand after the first" in (
+        performance_words()
+    )
 
 
 def test_the_performance_page_agrees_with_the_models_on_two_cores():
@@ -320,6 +408,8 @@ def test_the_performance_page_agrees_with_a_million_clients():
     for case, *cells in table:
         small, large = (r for r in found if r["case"] == case)
         assert cells == [f"{r['ms']:.0f}; {r['memory_gib']:.2f} GiB" for r in (small, large)]
+        sizes = f"{small['data_gib']:.1f} GiB | 1,000,000 clients, {large['data_gib']:.1f} GiB"
+        assert sizes in performance_words()
         assert (small["clients"], large["clients"]) == (10_000, 1_000_000)
         assert large["memory_gib"] < 4
         if "first sampled" not in case:
@@ -350,12 +440,12 @@ def test_the_performance_page_agrees_with_how_cost_grows():
     for changed, ms, *_ in table:
         evaluated = changed.startswith("the same")
         name = names["the same" if evaluated else re.sub(r"^[\d, ]+", "", changed)]
-        measured = [
-            r["ms"] for r in found
+        measured = {
+            r[name]: r["ms"] for r in found
             if r | {name: base[name], "ms": None} == base | {"evaluated": evaluated}
-        ]  # fmt: skip
-        measured.sort()
+        }  # fmt: skip
         printed[changed] = [float(n) for n in ms.split(", ")]
-        rounded = [round(v, 1) if v < 100 and not evaluated else round(v) for v in measured]
-        assert sorted(printed[changed]) == rounded, changed
+        in_order = [measured[size] for size in sorted(measured)]
+        rounded = [round(v, 1) if v < 100 and not evaluated else round(v) for v in in_order]
+        assert printed[changed] == rounded, changed
     assert len(printed) == 6

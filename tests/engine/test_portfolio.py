@@ -148,7 +148,6 @@ def sweep():
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 @pytest.mark.parametrize("models", [1, 2, 3])
 def test_a_configuration_of_a_sweep_is_as_when_it_runs_alone(sweep, models):
     configuration = models - 1

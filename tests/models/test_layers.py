@@ -21,6 +21,12 @@ def test_nothing_is_dropped_without_a_key():
     assert drop(None, jnp.ones((2, 3)), 0.5).all()
 
 
+def test_a_rate_below_half_a_step_drops_nothing():
+    h = jnp.ones((4000, 3))
+    assert drop(jax.random.key(1), h, 0.0019).all()
+    assert (drop(jax.random.key(1), h, 0.00196) == 0).mean() == pytest.approx(1 / 256, rel=0.3)
+
+
 @pytest.mark.parametrize("samples", [3, CHUNK, 2 * CHUNK, 2 * CHUNK + 5])
 def test_chunks_give_what_all_samples_at_once_give(samples):
     x = jnp.arange(2.0 * samples).reshape(samples, 2)

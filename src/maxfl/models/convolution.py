@@ -40,12 +40,12 @@ def convolution_layer(layer: Layer, x: Array, padding: Padding) -> Array:
     def plain(x: Array, weight: Array, bias: Array) -> Array:
         return jax.nn.relu(max_pool(convolve(x, weight, padding=padding)) + bias)
 
-    if not takes_convolution(x, layer.weight):
+    margins = _margins(x, layer.weight, 1, padding)
+    geometry = window_geometry(x.shape[1:3], layer.weight.shape[:2], (1, 1), margins, (1, 1))
+    if not takes_convolution(geometry, x, *layer):
         return plain(x, *layer)
     from maxfl.models.gpu.convolution import pooled_convolution
 
-    margins = _margins(x, layer.weight, 1, padding)
-    geometry = window_geometry(x.shape[1:3], layer.weight.shape[:2], (1, 1), margins, (1, 1))
     return pooled_convolution(geometry, plain)(x, *layer)
 
 

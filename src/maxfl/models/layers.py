@@ -47,12 +47,12 @@ def drop(key: Array | None, h: Array, rate: float) -> Array:
     A byte decides over a unit, four from each drawn word, which costs a quarter of the draws that
     ``jax.random.bernoulli`` makes; so the rate is taken to the nearest 1/256.
     """
-    if key is None or rate == 0:
+    survivors = max(round(256 * (1 - rate)), 1)
+    if key is None or survivors == 256:
         return h
     samples, units = len(h), math.prod(h.shape[1:])
     words = jax.random.bits(key, (samples * -(-units // 4),), jnp.uint32)
     decisions = jax.lax.bitcast_convert_type(words, jnp.uint8).reshape(samples, -1)[:, :units]
-    survivors = max(round(256 * (1 - rate)), 1)
     return jnp.where(decisions.reshape(h.shape) < survivors, h * (256 / survivors), 0.0)
 
 

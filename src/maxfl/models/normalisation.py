@@ -49,7 +49,7 @@ def group_norm_relu(scaling: Scaling, h: Array, groups: int, *shortcut: Array) -
     def plain(scale: Array, shift: Array, h: Array, *shortcut: Array) -> Array:
         return jax.nn.relu(sum(shortcut, group_norm(Scaling(scale, shift), h, groups)))
 
-    if not takes_group_norm(h):
+    if not takes_group_norm(groups, h, *scaling, *shortcut):
         return plain(*scaling, h, *shortcut)
     from maxfl.models.gpu import group_norm as gpu
 

@@ -42,11 +42,11 @@ def convolve_windows(
     by_windows = partial(
         _convolve, strides=strides, margins=margins, dilation=dilation, product=product
     )
-    if not takes_convolution(x, kernel, **product):
+    geometry = window_geometry(x.shape[1:3], kernel.shape[:2], strides, margins, dilation)
+    if not takes_convolution(geometry, x, kernel, **product):
         return by_windows(x, kernel)
     from maxfl.models.gpu.convolution import convolution
 
-    geometry = window_geometry(x.shape[1:3], kernel.shape[:2], strides, margins, dilation)
     return convolution(geometry, by_windows)(x, kernel)
 
 

@@ -54,11 +54,6 @@ def test_gradients_are_those_of_jax(monkeypatch, length):
         np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-def test_an_empty_batch_has_no_values(monkeypatch):
-    monkeypatch.setattr(layer, "takes_attention", lambda *_: False)
-    assert mix(jnp.zeros((0, 20, 12)), 2).shape == (0, 20, 4)
-
-
 @pytest.mark.slow
 def test_in_bfloat16_sums_are_in_float32(monkeypatch):
     """As near to float32 as factors of 8 bits allow."""

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from maxfl.models import normalisation
+from maxfl.models.gpu.group_norm import Image, _group_mean
 from maxfl.models.normalisation import Scaling, group_norm_relu
 
 RNG = np.random.default_rng(0)
@@ -17,7 +18,7 @@ def drawn(*shape):
 
 @pytest.mark.parametrize("shortcuts", [0, 1])
 def test_an_image_is_normalised(monkeypatch, shortcuts):
-    monkeypatch.setattr(normalisation, "takes_group_norm", lambda _: True)
+    monkeypatch.setattr(normalisation, "takes_group_norm", lambda *_: True)
     h, scale, shift = drawn(2, 3, 5, 6), drawn(6), drawn(6)
     more = [drawn(2, 3, 5, 6)] * shortcuts
     expected = np.empty_like(h)
@@ -40,7 +41,7 @@ def test_gradients_are_those_of_jax(monkeypatch, groups, shortcuts):
     arguments += [drawn(2, 3, 5, 6, 12)] * shortcuts
 
     def value_and_gradients(by_kernel):
-        monkeypatch.setattr(normalisation, "takes_group_norm", lambda _: by_kernel)
+        monkeypatch.setattr(normalisation, "takes_group_norm", lambda *_: by_kernel)
 
         def clients(scale, shift, h, *shortcut):
             return group_norm_relu(Scaling(scale, shift), h, groups, *shortcut)
@@ -50,3 +51,9 @@ def test_gradients_are_those_of_jax(monkeypatch, groups, shortcuts):
 
     for found, expected in zip(value_and_gradients(True), value_and_gradients(False), strict=True):
         np.testing.assert_allclose(found, expected, atol=2e-5)
+
+
+def test_a_nan_spoils_the_mean_of_its_own_group_alone():
+    values = jnp.arange(12.0).reshape(2, 6).at[0, 1].set(jnp.nan)
+    (found,) = _group_mean(Image(2, 6, 2, 0.0), values)
+    np.testing.assert_array_equal(found, [np.nan] * 3 + [7.0] * 3)

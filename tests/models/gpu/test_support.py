@@ -5,10 +5,18 @@ import jax.numpy as jnp
 import pytest
 
 from maxfl.models.gpu import support, trials
-from maxfl.models.gpu.support import takes_attention, takes_convolution, takes_group_norm
+from maxfl.models.gpu.places import window_geometry
+from maxfl.models.gpu.support import takes_attention, takes_group_norm
 
 IMAGES, WEIGHTS = jnp.zeros((2, 32, 32, 16)), jnp.zeros((3, 3, 16, 64))
+SCALE = jnp.ones(16)
 TOKENS = jnp.zeros((2, 80, 3 * 64))
+
+
+def takes_convolution(x, w, *bias, **product):
+    """Tell it of a convolution without margins."""
+    geometry = window_geometry(x.shape[1:3], w.shape[:2], (1, 1), [(0, 0), (0, 0)], (1, 1))
+    return support.takes_convolution(geometry, x, w, *bias, **product)
 
 
 @pytest.fixture
@@ -20,7 +28,7 @@ def gpu(monkeypatch):
 
 def test_nothing_on_a_cpu():
     assert not takes_convolution(IMAGES, WEIGHTS)
-    assert not takes_group_norm(IMAGES)
+    assert not takes_group_norm(8, IMAGES, SCALE, SCALE)
     assert not takes_attention(TOKENS, 2)
 
 
@@ -28,7 +36,8 @@ def test_nothing_on_a_cpu():
 def test_what_they_were_made_for_on_a_gpu():
     assert takes_convolution(IMAGES, WEIGHTS)
     assert takes_convolution(IMAGES, WEIGHTS, precision=None, preferred_element_type=jnp.float32)
-    assert takes_group_norm(IMAGES)
+    assert takes_convolution(IMAGES, WEIGHTS, jnp.zeros(64))
+    assert takes_group_norm(8, IMAGES, SCALE, SCALE, IMAGES)
     assert takes_attention(TOKENS, 2)
 
 
@@ -39,8 +48,15 @@ def test_the_rest_is_left_to_jax():
     assert not takes_convolution(IMAGES, WEIGHTS, precision=jax.lax.Precision.HIGHEST)
     assert not takes_convolution(IMAGES, WEIGHTS, preferred_element_type=jnp.float64)
     assert not takes_convolution(IMAGES[:0], WEIGHTS)
-    assert not takes_group_norm(jnp.zeros((1, 64, 64, 16)))
-    assert not takes_group_norm(jnp.zeros((1, 64, 64, 1)))  # as much as 16 channels
+    assert not takes_convolution(IMAGES[:, :2], WEIGHTS)  # smaller than the kernel
+    assert takes_convolution(IMAGES[:, :3], WEIGHTS)
+    assert not takes_convolution(IMAGES[:, :3], WEIGHTS, jnp.zeros(64))  # one row, nothing to pool
+    assert not takes_convolution(IMAGES, WEIGHTS, jnp.zeros(64, jnp.bfloat16))
+    assert not takes_group_norm(8, jnp.zeros((1, 64, 64, 16)))
+    assert not takes_group_norm(1, jnp.zeros((1, 64, 64, 1)))  # as much as 16 channels
+    assert not takes_group_norm(8, jnp.zeros((1, 4, 4, 128)))
+    assert not takes_group_norm(3, IMAGES)  # does not divide the channels
+    assert not takes_group_norm(8, IMAGES, SCALE.astype(jnp.bfloat16))
     assert not takes_attention(jnp.zeros((2, 129, 3 * 64)), 2)
     assert not takes_attention(TOKENS, 1)
     assert not takes_attention(TOKENS, 5)  # do not divide the width
@@ -49,7 +65,7 @@ def test_the_rest_is_left_to_jax():
         assert not takes_convolution(IMAGES, WEIGHTS)
     many = jax.ShapeDtypeStruct((2**17, 32, 32, 16), jnp.float32)
     assert not takes_convolution(many, jnp.zeros((3, 3, 16, 16)))  # more than addresses reach
-    assert not takes_group_norm(many)
+    assert not takes_group_norm(8, many)
     assert not takes_attention(jax.ShapeDtypeStruct((2**20, 128, 192), jnp.float32), 2)
     with jax.default_matmul_precision("float32"):
         assert not takes_convolution(IMAGES, WEIGHTS)

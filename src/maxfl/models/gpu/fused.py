@@ -1,4 +1,4 @@
-"""A function that kernels compute, with derivatives of any order."""
+"""A function that kernels compute, with reverse-mode derivatives of any order."""
 
 from collections.abc import Callable
 from typing import Any

@@ -77,7 +77,7 @@ def gradients(
 @functools.partial(jax.jit, static_argnums=0)
 def _normalise(image: Image, *arrays: Array) -> tuple[Array]:
     h = arrays[2]
-    (found,) = _launch(image, _normalising_kernel, arrays, [_like(h)], h.shape[:2])
+    (found,) = _launch(image, _normalising_kernel, arrays, [_flat(h)], h.shape[:2])
     return (found.reshape(h.shape),)
 
 
@@ -86,14 +86,14 @@ def _differentiate(image: Image, *arrays: Array) -> tuple[Array, ...]:
     _, _, h, _, *value = arrays
     clients, n = h.shape[:2]
     sums = [jax.ShapeDtypeStruct((clients, n * image.channels), jnp.float32)] * 2
-    results = [*sums, _like(h), *(_like(h) for _ in value)]
+    results = [*sums, _flat(h), *(_flat(h) for _ in value)]
     kernel = _shortcut_gradient_kernel if value else _gradient_kernel
     of_scale, of_shift, *found = _launch(image, kernel, arrays, results, (clients, n))
     parts = (a.reshape(clients, n, image.channels) for a in (of_scale, of_shift))
     return *parts, *(a.reshape(h.shape) for a in found)
 
 
-def _like(h: Array) -> jax.ShapeDtypeStruct:
+def _flat(h: Array) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct((len(h), h.size // len(h)), h.dtype)
 
 
@@ -175,8 +175,8 @@ def _group_mean(image: Image, values: Array) -> Array:
     """Return the mean of each channel's group, [1, channels]."""
     each = image.channels // image.groups
     group = jax.lax.div(count(values.shape[1]), jnp.int32(each))
-    together = (group[:, None] == group[None, :]).astype(jnp.float32)
-    sums = (values.sum(0)[:, None] * together).sum(0)
+    is_same = group[:, None] == group[None, :]
+    sums = jnp.where(is_same, values.sum(0)[:, None], 0.0).sum(0)  # as a product, NaN would spread
     return (sums / (image.pixels * each))[None, :]
 
 

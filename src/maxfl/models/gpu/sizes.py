@@ -3,7 +3,7 @@
 ADDRESSES = 2**31
 """Numbers of an array that a kernel's addresses reach."""
 MOST_CHANNELS = 64
-"""Of a convolution: up to here windows in memory take longer."""
+"""Of an image: up to here windows in memory take longer, and kernels were measured."""
 LARGEST_IMAGE = 32_768
 """Numbers of an image that a program of group normalisation can hold."""
 LONGEST, MOST_FEATURES = 128, 32

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from maxfl.models.gpu.places import Geometry
 from maxfl.models.gpu.sizes import (
     ADDRESSES,
     LARGEST_IMAGE,
@@ -22,28 +23,38 @@ from maxfl.models.gpu.sizes import (
 )
 
 
-def takes_convolution(x: Array, w: Array, **product: Any) -> bool:
+def takes_convolution(geometry: Geometry, x: Array, w: Array, *bias: Array, **product: Any) -> bool:
     """Tell whether images are convolved with weights [..., inputs, outputs] by a kernel.
 
     Args:
+        geometry: Where windows lie.
         x: Images.
         w: Weights.
+        bias: Where each 2 × 2 is pooled, too.
         product: ``precision`` and ``preferred_element_type`` of the product.
     """
     is_usual = product.get("precision") is None and (
         product.get("preferred_element_type") in (None, x.dtype)
     )
-    widest = max(w.shape[2:])
-    reaches = math.prod(x.shape[:3]) * widest < ADDRESSES
-    return is_usual and widest <= MOST_CHANNELS and reaches and _takes("convolution", x, w)
+    widest, pixels = max(w.shape[2:]), math.prod(x.shape[1:3])
+    fewest = 2 if bias else 1
+    fits = widest <= MOST_CHANNELS and all(axis.places >= fewest for axis in geometry)
+    reaches = len(x) * max(pixels, geometry.places) * widest < ADDRESSES
+    return is_usual and fits and reaches and _takes("convolution", x, w, *bias)
 
 
-def takes_group_norm(h: Array) -> bool:
-    """Tell whether images [n, height, width, channels] are normalised by a kernel."""
+def takes_group_norm(groups: int, h: Array, *others: Array) -> bool:
+    """Tell whether images [n, height, width, channels] are normalised by a kernel.
+
+    Args:
+        groups: Of channels.
+        h: Images.
+        others: Scale, shift and perhaps a shortcut.
+    """
     pixels, channels = h.shape[1] * h.shape[2], h.shape[3]
     held = power_of_two(pixels) * power_of_two(channels)
-    fits = held <= LARGEST_IMAGE and h.size < ADDRESSES
-    return fits and _takes("group normalisation", h)
+    fits = channels <= MOST_CHANNELS and channels % groups == 0 and held <= LARGEST_IMAGE
+    return fits and h.size < ADDRESSES and _takes("group normalisation", h, *others)
 
 
 def takes_attention(together: Array, heads: int) -> bool:
