@@ -1,0 +1,257 @@
+"""Figures about GPUs on docs/performance.md are those of benchmarks/results."""
+
+import importlib
+
+import pytest
+
+from support.commands import ROOT
+from support.pages import read_results, read_rounds, rows_of, shown, words_of
+
+PAGE = "docs/performance.md"
+
+
+def test_the_performance_page_agrees_with_sweeps_on_a_gpu():
+    found = {(r["model"], r["method"], r["configurations"]): r for r in read_rounds("sweeps-gpu")}
+    names = {
+        "FedAvg": ("mlp", "fedavg"),
+        "MaxFL": ("mlp", "maxfl"),
+    }
+    rows = rows_of(PAGE, "| | 1 configuration |")
+    assert [name for name, *_ in rows] == list(names)
+    for name, *cells in rows:
+        times = [found.get((*names[name], size)) for size in (1, 64, 1000)]
+        assert cells == [f"{row['ms_a_round']:.3f}" if row else "" for row in times]
+
+
+def test_the_performance_page_agrees_with_what_was_measured_without_kernels():
+    before = {(r["label"], r["cohort"]): r["ms_a_round"] for r in read_rounds("no-kernels-gpu")}
+    now = {(r["label"], r["cohort"]): r["ms_a_round"] for r in read_rounds("models-gpu")}
+    rows = rows_of(PAGE, "| ms a round | XLA alone |")
+    with_kernels = "cnn", "cnn-leaf", "resnet", "transformer"
+    assert rows == [
+        [f"{label}, {cohort} clients", shown(ms), shown(now[label, cohort])]
+        for (label, cohort), ms in before.items()
+        if label in with_kernels
+    ]
+    for case in (case for case in before if case[0] not in with_kernels):
+        assert now[case] == pytest.approx(before[case], rel=0.05)  # nothing else differs
+    words = words_of(PAGE)
+    alone, at_once = (r["ms_a_round"] for r in read_rounds("sweeps-gpu") if r["model"] == "cnn")
+    assert f"Each of 64 CNNs takes {at_once:.2f} ms where one alone takes {alone:.2f}" in words
+    assert at_once > alone / 4, "a target that is called missed"
+    share = now["cnn", 100] / now["cnn", 10] / 10
+    assert f"each client takes {share:.2f} of what it takes with ten" in words
+
+
+def test_targets_on_a_gpu_are_of_the_results():
+    ours = {(r["label"], r["cohort"]): r["ms_a_round"] for r in read_rounds("models-gpu")}
+    theirs = {}
+    for r in read_rounds("torch-gpu"):
+        case = r["model"], r["cohort"]
+        theirs[case] = min(theirs.get(case, float("inf")), r.get("ms_a_round", float("inf")))
+    rows = rows_of(PAGE, "| target: times PyTorch's")
+    targets = [target.split(": ") for target, *_ in rows]
+    assert targets == [["mlp", "3"], ["cnn", "3"], ["resnet", "2"], ["transformer", "2"]]
+    for (model, least), (_, *cells, verdict) in zip(targets, rows, strict=True):
+        times = [theirs[model, cohort] / ours[model, cohort] for cohort in (10, 100)]
+        assert cells == [f"{ratio:.2f}" for ratio in times]
+        assert verdict.split(",")[0] == ("reached" if min(times) >= float(least) else "missed")
+
+
+def test_layers_of_kernels_are_those_measured_and_as_exact_as_those_of_xla():
+    layers = read_results("kernels-gpu")["layers"]
+    rows = rows_of(PAGE, "| µs; XLA and kernels |")
+    assert rows == [
+        [layer["layer"], *(f"{us['xla']:,.0f} and {us['kernels']:,.0f}" for us in each.values())]
+        for layer in layers
+        for each in [layer["us"]]
+    ]
+    assert "which has no products, is exact to 2e-7" in words_of(PAGE)
+    faster = [
+        layer["layer"] for layer in layers
+        if all(us["xla"] > 2 * us["kernels"] for us in layer["us"].values())
+    ]  # fmt: skip
+    assert faster == ["convolution: 16 channels", "attention: 80 positions, 32 features"]
+    assert "Convolutions of 16 channels and attention of 80 positions are" in words_of(PAGE)
+    for layer in layers:
+        assert layer["keeps_nan"]
+        ours, theirs = layer["error"]["kernels"], layer["error"]["xla"]
+        if layer["layer"].startswith("normalisation"):
+            assert ours < 2e-7
+        else:
+            assert ours == pytest.approx(theirs, rel=1e-3)
+
+
+def test_what_bounds_a_thousand_mlps_is_counted():
+    inputs, first, second, classes, batch, clients, steps = 784, 64, 30, 10, 32, 5, 30
+    weights = (inputs + 1) * first + (first + 1) * second + (second + 1) * classes
+    passed = 4 * 3 * (weights + batch * inputs) * clients * steps
+    bound = 1000 * passed / 4.8e12
+    found = {(r["method"], r["configurations"]): r["ms_a_round"] for r in read_rounds("sweeps-gpu")}
+    words = words_of(PAGE)
+    share = bound / found["fedavg", 1000]
+    assert f"at 4.8 TB/s, {bound:.3f} ms a round, {share:.2f} of the time that it takes" in words
+    assert f"The target allowed for {bound / 0.040:.2f}" in words
+    assert found["fedavg", 1000] > 0.040, "a target that is called missed"
+
+
+def test_most_weights_of_leafs_cnn_are_in_a_dense_layer():
+    (parameters,) = {r["parameters"] for r in read_rounds("models-gpu") if r["label"] == "cnn-leaf"}
+    dense = 7 * 7 * 64 * 2048
+    text = f"{dense / 1e6:.1f} of its {parameters / 1e6:.1f} million weights"
+    assert text in words_of(PAGE)
+
+
+def test_what_bounds_models_on_a_gpu_is_of_their_profiles():
+    found = read_results("profiles-gpu")["profiles"]
+    profiles = {(p["label"], p["cohort"]): p for p in found}
+    words = words_of(PAGE)
+
+    def step(case):
+        """Return the microseconds of a step."""
+        return 1000 * profiles[case]["ms_a_round"] / 20
+
+    def share(case, *names):
+        """Return the share of a step that kernels of these names take, of those not evaluating."""
+        kernels = [k for k in profiles[case]["longest"] if k["a_step"] >= 1]
+        named = sum(k["us_a_step"] for k in kernels if any(n in k["kernel"] for n in names))
+        return named / step(case)
+
+    of_a_step = [k for k in profiles["mlp", 10]["longest"] if k["a_step"] >= 1]
+    assert f"a step is {sum(k['a_step'] for k in of_a_step):.0f} kernels of 1 to 3 µs each" in words
+    assert {round(k["us_a_step"]) for k in of_a_step} == {1, 2, 3}
+    assert sum("gemm" in k["kernel"] for k in of_a_step) == 8
+    assert "of which eight are matrix products" in words
+    second = ["_product_kernel", "_sum_kernel", "_pooling_kernel__1"]
+    longest = profiles["cnn", 10]["longest"][:3]
+    assert [k["kernel"] for k in longest] == second
+    assert sum(k["us_a_step"] for k in longest) / step(("cnn", 10)) == pytest.approx(
+        1 / 2, abs=0.05
+    )
+    assert "second convolution, whose three products take half of a step" in words
+    products = share(("resnet", 10), "_product_kernel", "_sum_kernel")
+    assert products == pytest.approx(2 / 3, abs=0.04)
+    normalisation = share(("resnet", 10), "_normalising_kernel", "_gradient_kernel")
+    assert normalisation == pytest.approx(1 / 4, abs=0.04)
+    assert "its convolutions, two thirds of a step" in words
+    assert "by normalisation, a quarter" in words
+    for cohort, attention in ((10, 1 / 8), (100, 1 / 7)):
+        assert share(("transformer", cohort), "gemm") == pytest.approx(0.4, abs=0.04)
+        assert share(("transformer", cohort), "_mixing") == pytest.approx(attention, abs=0.01)
+    assert "four tenths of a step are matrix products" in words
+    assert "attention takes an eighth to a seventh" in words
+
+
+def test_the_share_of_the_tensor_cores_speed_is_counted():
+    ours = {r["label"]: r["ms_a_round"] for r in read_rounds("models-gpu") if r["cohort"] == 100}
+    words, width, length = words_of(PAGE), 128, 80
+
+    def convolution(pixels, inputs, outputs, number=1):
+        return number * 9 * pixels * inputs * outputs
+
+    first = {"cnn": convolution(26**2, 1, 32), "resnet": convolution(32**2, 3, 16)}
+    cnn = first["cnn"] + convolution(11**2, 32, 64) + 1600 * 128 + 128 * 62
+    resnet = (
+        first["resnet"] + convolution(32**2, 16, 16, 6)
+        + convolution(16**2, 16, 32) + convolution(16**2, 32, 32, 5)
+        + convolution(8**2, 32, 64) + convolution(8**2, 64, 64, 5) + 64 * 62
+    )  # fmt: skip
+    layer = length * width * (3 + 1 + 4 + 4) * width + 2 * length**2 * width
+    transformer = 2 * layer + length * width * 80
+    for name, forward, text in (
+        ("cnn", cnn, "the products of the CNN reach {} %"),
+        ("resnet", resnet, "those of the ResNet {} %"),
+        ("transformer", transformer, "those of the transformer {} %"),
+    ):
+        # Two gradients, each as many as forward; none of the images.
+        operations = 2 * (3 * forward - first.get(name, 0)) * 100 * 20 * 20
+        assert text.format(f"{operations / ours[name] / 1e9 / 495 * 100:.0f}") in words
+
+
+def test_what_was_measured_on_one_day_and_card_was():
+    names = "torch", "models", "no-kernels", "sweeps", "profiles", "kernels"
+    files = [read_results(f"{n}-gpu") for n in names]
+    assert len({(found["date"], found["card"]) for found in files}) == 1
+
+
+def test_memory_on_a_gpu_is_predicted_to_within_a_half():
+    rows = read_results("memory-gpu")["rows"]
+    shares = [row["used"] / row["predicted"] for row in rows]
+    assert all(1 / 1.5 < share < 1.5 for share in shares)
+    words = words_of(PAGE)
+    assert f"The {len(rows)} recorded cases" in words
+    assert f"between {min(shares):.2f} and {max(shares):.2f} times what is predicted" in words
+    found = {row["case"]: row for row in rows}
+    fedavg, maxfl = (found[f"mlp, {m}, 1000 configurations"] for m in ("fedavg", "maxfl"))
+    assert (
+        f"{fedavg['predicted']:.1f} GiB for a thousand configurations of FedAvg where "
+        f"{fedavg['used']:.1f} were used, {maxfl['predicted']:.1f} of MaxFL where "
+        f"{maxfl['used']:.1f} were"
+    ) in words
+
+
+@pytest.mark.slow
+def test_recorded_predictions_of_memory_are_those_of_this_code(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    predictions = importlib.import_module("memory").predictions
+    rows = read_results("memory-gpu")["rows"]
+    names = "mlp, 10 clients", "cnn, 100 clients", "mlp, maxfl, 64 configurations"
+    recorded = {row["case"]: row["predicted"] for row in rows if row["case"] in names}
+    found = {memory.case: memory.predicted for memory in predictions(*names)}
+    assert found == pytest.approx(recorded, rel=1e-3), "run python benchmarks/memory.py"
+
+
+def test_the_performance_page_agrees_with_precisions():
+    found = read_results("precisions")
+    words = words_of(PAGE)
+    thousand = {
+        r["precision"]: r["ms_a_round"] for r in found["rounds"]
+        if r["configurations"] == 1000 and r.get("method", "FedAvg") == "FedAvg"
+    }  # fmt: skip
+    half, full = (thousand[p] / thousand["platform"] for p in ("bfloat16", "float32"))
+    assert f"{half:.2f} times as long in bfloat16 and {full:.2f} times in float32" in words
+    wide = {(r["precision"], r["configurations"]): r["ms_a_round"] for r in found["wide"]}
+    for size, text in (
+        (1, "one configuration takes {:.1f} ms a round in TF32, {:.1f} in bfloat16 and {:.1f}"),
+        (32, "of 32 at once each takes {:.1f}, {:.1f} and {:.1f}"),
+    ):
+        ms = [wide[p, size] for p in ("platform", "bfloat16", "float32")]
+        assert text.format(*ms) in words
+    for run in found["appeal"]:
+        (appeal, spread), (accuracy, spread_of_it) = run["gm_appeal"], run["test_accuracy"]
+        cells = f"{appeal:.3f} ± {spread:.3f} | {100 * accuracy:.1f} ± {100 * spread_of_it:.1f} |"
+        assert cells in words, run["precision"]
+
+
+def test_the_performance_page_agrees_with_models_on_a_gpu_beside_pytorch():
+    maxfl = {(r["label"], r["cohort"]): r["ms_a_round"] for r in read_rounds("models-gpu")}
+    torch = {
+        (r["model"], r["cohort"], r["variant"]): r["ms_a_round"]
+        for r in read_rounds("torch-gpu") if "ms_a_round" in r
+    }  # fmt: skip
+    versions = [
+        read_results(f"{name}")[framework].split("+")[0]
+        for name, framework in (("torch-gpu", "torch"), ("models-gpu", "jax"))
+    ]
+    assert "PyTorch {}, JAX {}".format(*versions) in words_of(PAGE)
+    variants = [
+        "one by one", "one by one, CUDA graph", "vmap", "vmap, CUDA graph",
+        "vmap, torch.compile, CUDA graph",
+    ]  # fmt: skip
+    rows = rows_of(PAGE, "| ms a round (of maxfl's) |")
+    assert [name for name, *_ in rows] == [f"{model}, {cohort} clients" for model, cohort in maxfl]
+    for (case, ours), (_, *cells) in zip(maxfl.items(), rows, strict=True):
+        times = [torch.get((*case, variant)) for variant in variants]
+        printed = [f"{shown(ms)} ({ms / ours:.1f})" if ms else "" for ms in times]
+        assert cells == [shown(ours), *printed], case
+
+
+def test_the_performance_page_agrees_with_adapters():
+    lora = read_results("lora")["rows"][0]
+    words = words_of(PAGE)
+    assert f"{lora['frozen'] / 1e6:.1f} million frozen" in words
+    assert f"{lora['trained'] / 1e6:.1f} million trained" in words
+    assert f"took {lora['peak'] / 1e9:.2f} GB" in words
+    assert f"{lora['bytes_of_100_bases'] / 1e9:.1f} GB" in words
+    assert (lora["clients_at_once"], lora["batch"], lora["length"]) == (100, 1, 16)
+    assert "100 clients at once, minibatches of one sequence of 16 tokens" in words
