@@ -36,6 +36,8 @@ def test_the_performance_page_agrees_with_what_was_measured_without_kernels():
     for case in (case for case in before if case[0] not in with_kernels):
         assert now[case] == pytest.approx(before[case], rel=0.05)  # nothing else differs
     words = words_of(PAGE)
+    few, many = (shown(before["cnn", cohort]) for cohort in (10, 100))
+    assert f"without kernels, needs {few} and {many} ms for the CNN" in words
     alone, at_once = (r["ms_a_round"] for r in read_rounds("sweeps-gpu") if r["model"] == "cnn")
     assert f"Each of 64 CNNs takes {at_once:.2f} ms where one alone takes {alone:.2f}" in words
     assert at_once > alone / 4, "a target that is called missed"
