@@ -170,12 +170,6 @@ def test_the_share_of_the_tensor_cores_speed_is_counted():
         assert text.format(f"{operations / ours[name] / 1e9 / 495 * 100:.0f}") in words
 
 
-def test_what_was_measured_on_one_day_and_card_was():
-    names = "torch", "models", "no-kernels", "sweeps", "profiles", "kernels"
-    files = [read_results(f"{n}-gpu") for n in names]
-    assert len({(found["date"], found["card"]) for found in files}) == 1
-
-
 def test_memory_on_a_gpu_is_predicted_to_within_a_half():
     rows = read_results("memory-gpu")["rows"]
     shares = [row["used"] / row["predicted"] for row in rows]

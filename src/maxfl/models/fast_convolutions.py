@@ -21,8 +21,8 @@ def fast_convolutions(model: Model) -> Model:
     Every two-dimensional ``jax.lax.conv_general_dilated``, as that of ``flax.linen.Conv``, becomes
     one product of all windows, whatever its strides, padding and layout. Grouped and transposed
     convolutions and those of other dimensions stay as they are, as do those in functions with a
-    derivative of their own. Windows need memory, of a 3 × 3 convolution nine times its
-    input, except where a GPU's kernels look them up.
+    derivative of their own. Windows need memory, of a 3 × 3 convolution nine times its input,
+    except where a GPU's kernels look them up.
 
     Args:
         model: Any model; its parameters stay the same.
