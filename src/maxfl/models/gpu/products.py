@@ -6,7 +6,7 @@ products are on such a card by default, and sums are in float32.
 """
 
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,44 +17,7 @@ from jax.experimental.pallas import triton
 from maxfl.models.gpu.launch import launch, over_clients
 from maxfl.models.gpu.places import Geometries, Geometry
 from maxfl.models.gpu.program import count, divide, larger, load, multiply, store
-from maxfl.models.gpu.sizes import power_of_two
-
-PLACES, DEPTH = 128, 32
-"""Places, and numbers of their windows, that a program multiplies at once; measured on an H200."""
-SUM_PLACES, SUM_DEPTH = 64, 64
-"""The same where the sum is over places."""
-WIDEST = 64
-"""Outputs that a program computes, at most."""
-PROGRAMS = 600
-"""Programs that keep a large GPU busy: a sum of few clients is divided into this many."""
-
-
-class Size(NamedTuple):
-    """Sizes of a product: places of all images of a client, inputs, taps, and outputs.
-
-    ``inputs_last`` says so of weights in memory.
-    """
-
-    places: int
-    inputs: int
-    taps: int
-    outputs: int
-    inputs_last: bool = False
-
-    @property
-    def window(self) -> int:
-        """Numbers of a window."""
-        return self.taps * self.inputs
-
-    @property
-    def wide(self) -> int:
-        """Outputs that a program computes: a power of two, as all sizes within one must be."""
-        return min(power_of_two(self.outputs), WIDEST)
-
-    @property
-    def tiles(self) -> int:
-        """Number of programs that compute all outputs."""
-        return pl.cdiv(self.outputs, self.wide)
+from maxfl.models.gpu.tiles import PROGRAMS, Size, Tile, pooled_tile, product_tile, sum_tile
 
 
 def window_products(geometry: Geometry, x: Array, w: Array, inputs_last: bool = False) -> Array:
@@ -102,15 +65,17 @@ def _products(
     clients, n, *_, inputs = x.shape
     outputs = w.shape[3 if inputs_last else 4]
     size = Size(n * geometries[0].places, inputs, geometries[0].taps, outputs, inputs_last)
-    rows = PLACES // len(geometries)
+    tile = pooled_tile(size) if bias else product_tile(size, clients)
+    rows = tile.places // len(geometries)
     shape = clients, size.places * size.outputs
     results = [jax.ShapeDtypeStruct(shape, x.dtype), jax.ShapeDtypeStruct(shape, jnp.uint8)]
     found = launch(
-        functools.partial(_pooling_kernel if bias else _product_kernel, geometries, size, rows),
+        functools.partial(_pooling_kernel if bias else _product_kernel, geometries, size, tile),
         (x, w, *bias),
         results if bias else results[:1],
         (clients, pl.cdiv(size.places, rows), size.tiles),
-        stages=3,
+        warps=tile.warps,
+        stages=tile.stages,
     )
     places = (axis.places for axis in geometries[0])
     whole = clients, n, *places, size.outputs
@@ -122,36 +87,37 @@ def _sums(geometries: Geometries, x: Array, *gradient: Array) -> tuple[Array]:
     clients, n, *_, inputs = x.shape
     size = Size(n * geometries[0].places, inputs, geometries[0].taps, gradient[0].shape[4])
     rows = size.window + len(gradient) - 1
-    depth = min(power_of_two(rows), SUM_DEPTH)
-    tiles = pl.cdiv(rows, depth) * size.tiles
-    steps = pl.cdiv(size.places, SUM_PLACES)
+    tile = sum_tile(size, rows, is_pooled=len(geometries) > 1)
+    tiles = pl.cdiv(rows, tile.depth) * size.tiles
+    steps = pl.cdiv(size.places, tile.places)
     steps = pl.cdiv(steps, min(steps, pl.cdiv(PROGRAMS, clients * tiles)))
-    parts = pl.cdiv(size.places, steps * SUM_PLACES)
+    parts = pl.cdiv(size.places, steps * tile.places)
     (found,) = launch(
-        functools.partial(_sum_kernel, geometries, size, rows, depth, steps),
+        functools.partial(_sum_kernel, geometries, size, tile, rows, steps),
         (x, *gradient),
         [jax.ShapeDtypeStruct((clients, parts * rows * size.outputs), jnp.float32)],
         (clients, parts, tiles),
-        stages=2,
+        warps=tile.warps,
+        stages=tile.stages,
     )
     return (found.reshape(clients, parts, rows, size.outputs).sum(1),)
 
 
 def _product_kernel(
-    geometries: Geometries, size: Size, rows: int, x: Any, w: Any, out: Any
+    geometries: Geometries, size: Size, tile: Tile, x: Any, w: Any, out: Any
 ) -> None:
     """Multiply windows at some places by the weights of some outputs."""
-    place, output = _tile(size, rows)
-    (total,) = _totals(geometries, size, x, w, place, output)
+    place, output = _part(size, tile.places)
+    (total,) = _totals(geometries, size, tile.depth, x, w, place, output)
     _store(out, size, place, output, total)
 
 
 def _pooling_kernel(
-    geometries: Geometries, size: Size, rows: int, x: Any, w: Any, bias: Any, *out: Any
+    geometries: Geometries, size: Size, tile: Tile, x: Any, w: Any, bias: Any, *out: Any
 ) -> None:
     """Do so for all geometries, and pool."""
-    place, output = _tile(size, rows)
-    totals = _totals(geometries, size, x, w, place, output)
+    place, output = _part(size, tile.places // len(geometries))
+    totals = _totals(geometries, size, tile.depth, x, w, place, output)
     largest = functools.reduce(larger, totals)
     added = triton.load(bias.at[output], mask=output < size.outputs, other=0.0)
     passed = largest + added.astype(jnp.float32)[None, :]
@@ -161,17 +127,16 @@ def _pooling_kernel(
     _store(out[1], size, place, output, is_largest)
 
 
-def _tile(size: Size, rows: int) -> tuple[Array, Array]:
+def _part(size: Size, rows: int) -> tuple[Array, Array]:
     """Return the places and the outputs of a program."""
     place = pl.program_id(1) * rows + count(rows)
     return place, pl.program_id(2) * size.wide + count(size.wide)
 
 
 def _totals(
-    geometries: Geometries, size: Size, x: Any, w: Any, place: Array, output: Array
+    geometries: Geometries, size: Size, depth: int, x: Any, w: Any, place: Array, output: Array
 ) -> tuple[Array, ...]:
     """Compute the products of each geometry, a part of their windows after another."""
-    depth = min(power_of_two(size.window), DEPTH)
 
     def add(step: Array, totals: tuple[Array, ...]) -> tuple[Array, ...]:
         number = step * depth + count(depth)
@@ -197,8 +162,8 @@ def _weight_addresses(size: Size, number: Array, output: Array) -> tuple[Array, 
 def _sum_kernel(
     geometries: Geometries,
     size: Size,
+    tile: Tile,
     rows: int,
-    depth: int,
     steps: int,
     x: Any,
     g: Any,
@@ -209,11 +174,11 @@ def _sum_kernel(
     part = pl.program_id(1)
     down, across = divide(pl.program_id(2), size.tiles)
     output = across * size.wide + count(size.wide)
-    number = down * depth + count(depth)
+    number = down * tile.depth + count(tile.depth)
     is_one = (number == size.window)[:, None]
 
     def add(step: Array, total: Array) -> Array:
-        place = (part * steps + step) * SUM_PLACES + count(SUM_PLACES)
+        place = (part * steps + step) * tile.places + count(tile.places)
         exists = (place < size.places)[:, None] & (output < size.outputs)[None, :]
         gradients = [load(g, place * size.outputs, output, exists)]
         if is_largest:
@@ -225,7 +190,7 @@ def _sum_kernel(
             total += multiply(windows, gradient)
         return total
 
-    nothing = jnp.zeros((depth, size.wide), jnp.float32)
+    nothing = jnp.zeros((tile.depth, size.wide), jnp.float32)
     total = jax.lax.fori_loop(0, steps, add, nothing)
     exists = (number < rows)[:, None] & (output < size.outputs)[None, :]
     store(out, (part * rows + number) * size.outputs, output, exists, total)
