@@ -1,4 +1,8 @@
-"""How products of windows are divided between programs, as measured on an H200."""
+"""How products of windows are divided between programs.
+
+Of the divisions that were timed on an H200, with layers of the CNN and the ResNet of 10 and of 100
+clients, these were the fastest, or nearly so, for all.
+"""
 
 from typing import NamedTuple
 
