@@ -85,6 +85,9 @@ def test_what_was_aimed_at_and_missed_is_of_the_peers_record():
     assert cnn[1] == f"{times('cnn', 'numpy'):.2f}"
     assert unequal[1] == f"{times('unequal', 'numpy'):.2f}"
     assert flower[1] == f"{times('mlp', 'flower'):.1f}"
+    reached = f"The CNN is {times('cnn', 'flower'):.2f} times as fast as Flower with NumPy clients"
+    assert f"{reached} (target: 1.5)" in words_of(PAGE)
+    assert times("cnn", "flower") >= 1.5
     assert f"{times('mlp', 'numpy'):.2f} times as slow as maxfl" in flower[2]
     cold, cached = found["compile_seconds"].values()
     assert compiled[1] == f"{cold:.1f}, {cached:.1f}"

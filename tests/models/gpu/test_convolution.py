@@ -38,14 +38,17 @@ CASES = {
     "strides and zeros": ((3, 9, 8, 4), (3, 3, 4, 6), (2, 2), ((0, 1), (1, 1)), (1, 1)),
     "dilation": ((2, 11, 9, 2), (2, 2, 2, 3), (1, 2), ((0, 0), (0, 0)), (2, 1)),
     "cut off": ((2, 8, 8, 3), (3, 3, 3, 4), (1, 1), ((-1, -1), (0, -2)), (1, 1)),
+    "several programs": ((3, 13, 11, 3), (3, 3, 3, 5), (1, 1), ((1, 1), (1, 1)), (1, 1)),
     "wider than a tile": ((1, 5, 5, 70), (3, 3, 70, 66), (1, 1), ((1, 1), (1, 1)), (1, 1)),
 }
+
+QUICK = "strides and zeros", "several programs"
 
 
 @pytest.mark.parametrize(
     "case",
     [
-        pytest.param(case, id=name, marks=[pytest.mark.slow] * (name != "strides and zeros"))
+        pytest.param(case, id=name, marks=[pytest.mark.slow] * (name not in QUICK))
         for name, case in CASES.items()
     ],
 )
@@ -82,7 +85,7 @@ def layer_and_gradients(monkeypatch, by_kernels, arguments, mapped=None):
     ],
 )
 def test_a_pooled_layer_with_equals_is_that_of_jax(monkeypatch, mapped):
-    arguments = [integers(3, 9, 8, 2), integers(3, 3, 2, 7), integers(7)]
+    arguments = [integers(3, 17, 12, 2), integers(3, 3, 2, 7), integers(7)]  # two programs
     if mapped:
         pairs = zip(arguments, mapped, strict=True)
         arguments = [a if axis is None else np.stack([a, a + 1]) for a, axis in pairs]

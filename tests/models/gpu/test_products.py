@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from maxfl.models.gpu import products
+from maxfl.models.gpu import products, tiles
 from maxfl.models.gpu.places import pooled_geometries, window_geometry
 from maxfl.models.gpu.products import pooled_products, share, window_products, window_sums
 
@@ -43,6 +43,23 @@ def test_pooled_products_by_hand():
 def test_equals_share():
     parts = share(jnp.asarray([6.0, 6.0, 6.0]), jnp.asarray([0b0111, 0b1000, 0]))
     np.testing.assert_array_equal(parts, [[2, 0, 0], [2, 0, 0], [2, 0, 0], [0, 6, 0]])
+
+
+@pytest.mark.parametrize("fewest", [1, 1000])
+def test_a_product_is_the_same_in_programs_of_any_size(monkeypatch, fewest):
+    monkeypatch.setattr(tiles, "FEWEST", fewest)
+    products._products.clear_cache()
+    rng = np.random.default_rng(0)
+    geometry = window_geometry((13, 12), (3, 3), (1, 1), ((0, 0), (0, 0)), (1, 1))
+    x = rng.integers(-3, 4, (3, 13, 12, 5)).astype(np.float32)
+    w = rng.integers(-3, 4, (3, 3, 5, 20)).astype(np.float32)
+    expected = sum(
+        np.einsum("nijc,co->nijo", x[:, a : a + 11, b : b + 10], w[a, b])
+        for a in range(3)
+        for b in range(3)
+    )
+    np.testing.assert_array_equal(window_products(geometry, x, w), expected)
+    products._products.clear_cache()
 
 
 @pytest.mark.parametrize("programs", [1, 4, 1000])

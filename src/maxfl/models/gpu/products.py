@@ -66,14 +66,13 @@ def _products(
     outputs = w.shape[3 if inputs_last else 4]
     size = Size(n * geometries[0].places, inputs, geometries[0].taps, outputs, inputs_last)
     tile = pooled_tile(size) if bias else product_tile(size, clients)
-    rows = tile.places // len(geometries)
     shape = clients, size.places * size.outputs
     results = [jax.ShapeDtypeStruct(shape, x.dtype), jax.ShapeDtypeStruct(shape, jnp.uint8)]
     found = launch(
         functools.partial(_pooling_kernel if bias else _product_kernel, geometries, size, tile),
         (x, w, *bias),
         results if bias else results[:1],
-        (clients, pl.cdiv(size.places, rows), size.tiles),
+        (clients, pl.cdiv(size.places, tile.places), size.programs),
         warps=tile.warps,
         stages=tile.stages,
     )
@@ -88,15 +87,15 @@ def _sums(geometries: Geometries, x: Array, *gradient: Array) -> tuple[Array]:
     size = Size(n * geometries[0].places, inputs, geometries[0].taps, gradient[0].shape[4])
     rows = size.window + len(gradient) - 1
     tile = sum_tile(size, rows, is_pooled=len(geometries) > 1)
-    tiles = pl.cdiv(rows, tile.depth) * size.tiles
+    programs = pl.cdiv(rows, tile.depth) * size.programs
     steps = pl.cdiv(size.places, tile.places)
-    steps = pl.cdiv(steps, min(steps, pl.cdiv(PROGRAMS, clients * tiles)))
+    steps = pl.cdiv(steps, min(steps, pl.cdiv(PROGRAMS, clients * programs)))
     parts = pl.cdiv(size.places, steps * tile.places)
     (found,) = launch(
         functools.partial(_sum_kernel, geometries, size, tile, rows, steps),
         (x, *gradient),
         [jax.ShapeDtypeStruct((clients, parts * rows * size.outputs), jnp.float32)],
-        (clients, parts, tiles),
+        (clients, parts, programs),
         warps=tile.warps,
         stages=tile.stages,
     )
@@ -107,7 +106,7 @@ def _product_kernel(
     geometries: Geometries, size: Size, tile: Tile, x: Any, w: Any, out: Any
 ) -> None:
     """Multiply windows at some places by the weights of some outputs."""
-    place, output = _part(size, tile.places)
+    place, output = _places_and_outputs(size, tile)
     (total,) = _totals(geometries, size, tile.depth, x, w, place, output)
     _store(out, size, place, output, total)
 
@@ -116,7 +115,7 @@ def _pooling_kernel(
     geometries: Geometries, size: Size, tile: Tile, x: Any, w: Any, bias: Any, *out: Any
 ) -> None:
     """Do so for all geometries, and pool."""
-    place, output = _part(size, tile.places // len(geometries))
+    place, output = _places_and_outputs(size, tile)
     totals = _totals(geometries, size, tile.depth, x, w, place, output)
     largest = functools.reduce(larger, totals)
     added = triton.load(bias.at[output], mask=output < size.outputs, other=0.0)
@@ -127,9 +126,9 @@ def _pooling_kernel(
     _store(out[1], size, place, output, is_largest)
 
 
-def _part(size: Size, rows: int) -> tuple[Array, Array]:
+def _places_and_outputs(size: Size, tile: Tile) -> tuple[Array, Array]:
     """Return the places and the outputs of a program."""
-    place = pl.program_id(1) * rows + count(rows)
+    place = pl.program_id(1) * tile.places + count(tile.places)
     return place, pl.program_id(2) * size.wide + count(size.wide)
 
 
@@ -172,7 +171,7 @@ def _sum_kernel(
     """Sum the products of windows and gradients over a part of all places."""
     *is_largest, out = rest
     part = pl.program_id(1)
-    down, across = divide(pl.program_id(2), size.tiles)
+    down, across = divide(pl.program_id(2), size.programs)
     output = across * size.wide + count(size.wide)
     number = down * tile.depth + count(tile.depth)
     is_one = (number == size.window)[:, None]

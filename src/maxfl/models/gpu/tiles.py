@@ -1,7 +1,7 @@
 """How products of windows are divided between programs.
 
-Of the divisions that were timed on an H200, with layers of the CNN and the ResNet of 10 and of 100
-clients, these were the fastest, or nearly so, for all.
+Chosen among divisions that were timed on an H200, with layers of the CNN and the ResNet of 10 and
+of 100 clients: for most of these layers they are the fastest.
 """
 
 from typing import NamedTuple
@@ -41,8 +41,8 @@ class Size(NamedTuple):
         return min(power_of_two(self.outputs), WIDEST)
 
     @property
-    def tiles(self) -> int:
-        """Number of programs that compute all outputs."""
+    def programs(self) -> int:
+        """Programs that compute all outputs of the same places."""
         return pl.cdiv(self.outputs, self.wide)
 
 
@@ -50,10 +50,10 @@ class Tile(NamedTuple):
     """What a program multiplies at once.
 
     Attributes:
-        places: Number of places.
+        places: Number of places, of each geometry.
         depth: Numbers of their windows.
         warps: Warps that do it.
-        stages: Tiles that are in the chip's memory, being loaded or multiplied.
+        stages: Tiles that are being loaded or multiplied at the same time.
     """
 
     places: int
@@ -65,11 +65,12 @@ class Tile(NamedTuple):
 def product_tile(size: Size, clients: int) -> Tile:
     """Return the tile of windows times weights.
 
-    Weights whose inputs are last are loaded four numbers at a time, others one by one. Programs of
-    more places load them less often, and few outputs need few of them.
+    Hopper's asynchronous products want weights whose inputs are last; others are turned one by one.
+    Programs of more places do so less often, and of few outputs there is little to turn.
     """
-    programs = clients * pl.cdiv(size.places, 256) * size.tiles
-    if size.wide == 16 or (not size.inputs_last and programs >= FEWEST):
+    programs = clients * pl.cdiv(size.places, 256) * size.programs
+    is_large = size.wide == 16 or (not size.inputs_last and programs >= FEWEST)
+    if is_large and size.window > 32:  # less is one step of a smaller tile
         return Tile(256, 16, warps=4, stages=3)
     return Tile(128, min(power_of_two(size.window), 32), warps=4, stages=3)
 
@@ -77,10 +78,9 @@ def product_tile(size: Size, clients: int) -> Tile:
 def pooled_tile(size: Size) -> Tile:
     """Return that of four products, of which the largest is taken.
 
-    64 places of each are the fewest that Hopper's asynchronous products take. With three stages it
-    would be faster on an H200, and too large for GPUs with 100 kB for a program.
+    64 places of each are the fewest that Hopper's asynchronous products take.
     """
-    return Tile(256, min(power_of_two(size.window), 32), warps=4, stages=2)
+    return Tile(64, min(power_of_two(size.window), 32), warps=4, stages=3)
 
 
 def sum_tile(size: Size, rows: int, is_pooled: bool) -> Tile:

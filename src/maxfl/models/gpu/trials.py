@@ -13,17 +13,23 @@ from maxfl.models.gpu.sizes import LARGEST_IMAGE, LONGEST, MOST_CHANNELS, MOST_F
 
 
 def try_convolution(dtype: str) -> None:
-    """Compile products of windows, pooled ones, and their sums."""
-    side, channels = 8, MOST_CHANNELS
+    """Compile products of windows, pooled ones, and sums of both, of many images.
+
+    Of few, a program would have one step, and less would be on the chip at the same time.
+    """
+    images, side, channels = 1024, 8, MOST_CHANNELS
     geometry = window_geometry((side, side), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1))
     pooled = pooled_geometries(geometry)
 
     def kernels(x: Array, w: Array, bias: Array) -> Any:
         value, is_largest = pooled_products(pooled, x, w, bias)
         products = (window_products(geometry, x, w, inputs_last) for inputs_last in (False, True))
-        return *products, window_sums(pooled, x, value, is_largest)
+        sums = window_sums((geometry,), x, x), window_sums(pooled, x, value, is_largest)
+        return *products, *sums
 
-    _compile(kernels, dtype, (1, side, side, channels), (3, 3, channels, channels), (channels,))
+    _compile(
+        kernels, dtype, (images, side, side, channels), (3, 3, channels, channels), (channels,)
+    )
 
 
 def try_group_norm(dtype: str) -> None:
