@@ -19,7 +19,8 @@ def measure_blocks(simulation: Simulation) -> dict[str, Any]:
     """Measure a block of rounds: milliseconds a round and configuration, first block, and memory.
 
     The simulation has two blocks. The evaluation that ends one is measured alone and taken off:
-    what comes before the first round is nothing else. Nobody trains alone before.
+    what comes before the first round is nothing else. On a GPU that was idle, it takes longer than
+    at the end of a block: a block should be much longer than that. Nobody trains alone before.
     """
     session = simulation.session
     size, training = session.configurations, session.experiment.training
@@ -30,6 +31,7 @@ def measure_blocks(simulation: Simulation) -> dict[str, Any]:
     stats = jax.devices()[0].memory_stats()
     return {
         "ms_a_round": 1000 * float(whole - evaluations) / training.evaluate_every / size,
+        "ms_taken_off": 1000 * float(evaluations),
         "first_block_s": first,
         "parallel": parallel_configurations(session.spec.layout, size),
         "predicted_gib": session.footprint.of(session.spec.layout) / 2**30,

@@ -33,6 +33,11 @@ from maxfl.models import convolution as convolution_module
 
 RESULTS = Path(__file__).parent / "results"
 STEPS, BATCH, SAMPLES, TEST = 20, 20, 60, 2
+ROUNDS = {
+    "logistic": 5000, "mlp": 5000, "cnn": 400, "cnn-leaf": 100, "resnet": 50, "lstm": 20,
+    "transformer": 100,
+}  # fmt: skip
+"""Of a block with 10 clients a round on a GPU: a second or more."""
 LENGTH, VOCABULARY = 80, 80
 PEERS_CNN = {"kernel": 3, "conv_padding": "valid", "hidden": [128], "dropout": 0.5}
 
@@ -75,7 +80,7 @@ def cases(on_cpu: bool, quick: bool) -> Iterator[Case]:
         for cohort in cohorts:
             if on_cpu and cohort > 10 and not light:
                 continue
-            rounds = 50 if light else 1 if on_cpu else 10
+            rounds = (50 if light else 1) if on_cpu else ROUNDS[label] * 10 // cohort
             yield Case(label, model, settings, clients, cohort, rounds)
             if label == "cnn" and on_cpu:
                 yield Case(label, model, settings, clients, cohort, rounds, convolution="lax.conv")
@@ -85,7 +90,7 @@ def main() -> None:
     """Measure each case in a new process, print and write."""
     parser = argparse.ArgumentParser()
     parser.add_argument("file", type=Path, nargs="?")
-    parser.add_argument("--models", nargs="+", help="those of these labels alone")
+    parser.add_argument("--models", nargs="+", choices=ROUNDS, help="those of these labels alone")
     parser.add_argument("--quick", action="store_true", help="tiny models, to try the script")
     parser.add_argument("--case", help="measure this one, as JSON, in this process")
     parser.add_argument("--describe", action="store_true", help="say what this machine has")

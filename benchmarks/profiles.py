@@ -2,46 +2,47 @@
 
     python benchmarks/profiles.py FILE.json MODEL/COHORT ...        as mlp/10 transformer/100
 
-For each case: milliseconds a round without a profiler, kernels that run in a local step, and of the
-longest the number and the microseconds a step, evaluation included, by the names that XLA gives
-them. Needs what benchmarks/models.py needs.
+For each case: kernels that run in a local step, and of the longest the number and the microseconds
+a step, evaluation included, by the names that XLA gives them. Needs what benchmarks/models.py does.
 """
 
+import argparse
 import json
-import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import jax
-from blocks import measure_blocks, timed_blocks
+from blocks import timed_blocks
 from jax.profiler import ProfileData
 from origin import origin
 
 from models import Case, cases, simulation_of
 
-SHOWN = 80
+SHOWN, ROUNDS = 80, 10
 
 
 def main() -> None:
     """Profile the cases given, print and write."""
-    file, names = Path(sys.argv[1]), sys.argv[2:]
     known = {f"{case.label}/{case.cohort}": case for case in cases(on_cpu=False, quick=False)}
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("file", type=Path)
+    parser.add_argument("cases", nargs="+", choices=known, metavar="MODEL/COHORT")
+    given = parser.parse_args()
     found: dict[str, Any] = {
         "device": jax.devices()[0].device_kind, "jax": jax.__version__, "profiles": [],
     } | origin()  # fmt: skip
-    for name in names:
-        row = profile(known[name])
+    for name in given.cases:
+        row = profile(known[name]._replace(rounds=ROUNDS))
         print(row, flush=True)
         found["profiles"].append(row)
-        file.write_text(json.dumps(found, indent=1) + "\n")
+        given.file.write_text(json.dumps(found, indent=1) + "\n")
 
 
 def profile(case: Case) -> dict[str, Any]:
-    """Measure a case, and its kernels in another block of rounds."""
-    simulation = simulation_of(case)
-    measured, block = measure_blocks(simulation), timed_blocks(simulation)
+    """Measure the kernels of a case in its second block of rounds."""
+    block = timed_blocks(simulation_of(case))
     block(1)
     with tempfile.TemporaryDirectory() as folder:
         with jax.profiler.trace(folder):
@@ -52,7 +53,6 @@ def profile(case: Case) -> dict[str, Any]:
     return {
         "label": case.label,
         "cohort": case.cohort,
-        "ms_a_round": measured["ms_a_round"],
         "kernels_a_step": sum(count.values()) / steps,
         "longest": [
             {"kernel": name, "a_step": count[name] / steps, "us_a_step": us / steps}

@@ -35,9 +35,9 @@ class Case(NamedTuple):
 
 
 CASES = (
-    Case("mlp", "fedavg", 1, 100), Case("mlp", "fedavg", 64, 50), Case("mlp", "fedavg", 1000, 50),
-    Case("mlp", "maxfl", 1, 100), Case("mlp", "maxfl", 64, 50), Case("mlp", "maxfl", 1000, 50),
-    Case("cnn", "fedavg", 1, 20), Case("cnn", "fedavg", 64, 5),
+    Case("mlp", "fedavg", 1, 1000), Case("mlp", "fedavg", 64, 250), Case("mlp", "fedavg", 1000, 50),
+    Case("mlp", "maxfl", 1, 1000), Case("mlp", "maxfl", 64, 250), Case("mlp", "maxfl", 1000, 50),
+    Case("cnn", "fedavg", 1, 400), Case("cnn", "fedavg", 64, 20),
 )  # fmt: skip
 
 

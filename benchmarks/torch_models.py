@@ -1,36 +1,46 @@
-"""Milliseconds per round of the models of benchmarks/models.py in PyTorch, each as fast as it gets.
+"""Milliseconds per round of the models of benchmarks/models.py in PyTorch, in several ways.
 
     python benchmarks/torch_models.py FILE.json [MODEL ...] [--cohorts 10 100] [--device cuda]
 
 FedAvg on made-up samples that are on the device from the start: clients of 60 samples, 20 steps of
 20 with plain SGD, and the mean of what the cohort trained. Products are in TF32, as JAX has them
 there. A model is a function of a list of parameters, with PyTorch's own layers; the CNN and the
-ResNet are also tried with convolutions as products of windows. On a CPU, models are as small as
-those of benchmarks/models.py there, and one client after another is also tried with one thread:
-half of that is what a process for each of two cores would take at best.
+ResNet are also tried with convolutions as products of windows, with channels first, as PyTorch has
+them, and last. On a CPU, models are as small as those of benchmarks/models.py there, and one client
+after another is also tried with one thread: half of that is what a process for each of two cores
+would take at best.
 
 One client after another or all at once by vmap, launched step by step or as one CUDA graph a round;
-and all at once compiled by torch.compile, as one CUDA graph. Each model and cohort has a process of
-its own: all compile at the same time, and are measured one after another.
+and all at once with whole steps (minibatch, gradient, update) compiled by torch.compile, as one
+CUDA graph. Each model and cohort has a process of its own. All compile at the same time, but one
+after another they try products; what they compiled first runs when no other computes.
 """
 
 import argparse
+import fcntl
+import functools
 import json
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from origin import origin
+from torch._inductor.compile_fx import compile_fx
+from torch._inductor.runtime.benchmarking import benchmarker
 from torch.func import grad, vmap
 from torch_workloads import CLASSES, LENGTH, MODELS, SIZES, VOCABULARY, Params, Workload
 
 CLIENTS, SAMPLES, STEPS, BATCH, RATE = 500, 60, 20, 20, 0.05
 SECONDS, TURNS = 1.0, 3
+LOCK = Path(tempfile.gettempdir()) / "maxfl-torch-models.lock"
 
 
 class Loop:
@@ -49,13 +59,22 @@ class Loop:
         most = VOCABULARY if is_text else CLASSES
         self.y = torch.randint(1, most, (total, *labels), device=device)
         self.cohort = torch.arange(cohort, device=device)
-        self.step = self.compiled(self.gradient())
+        self.step = self.compiled(self.stepped())
 
     def gradient(self) -> Callable[..., Any]:
         """Return the gradient of one client's loss."""
         return grad(self.work.loss)
 
-    def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def stepped(self) -> Callable[..., None]:
+        """Return the function that takes a step in place, with minibatches of these rows."""
+        gradient, x, y = self.gradient(), self.x, self.y
+
+        def step(trained: Params, rows: torch.Tensor) -> None:
+            torch._foreach_add_(trained, gradient(trained, x[rows], y[rows]), alpha=-RATE)
+
+        return step
+
+    def compiled(self, function: Callable[..., None]) -> Callable[..., None]:
         """Return the function as it is."""
         return function
 
@@ -70,10 +89,7 @@ class Loop:
         for client in range(len(self.cohort)):
             trained = [p.clone() for p in self.params]
             for step in range(STEPS):
-                mine = rows[step, client]
-                torch._foreach_add_(
-                    trained, self.step(trained, self.x[mine], self.y[mine]), alpha=-RATE
-                )
+                self.step(trained, rows[step, client])
             torch._foreach_add_(total, trained, alpha=1 / len(self.cohort))
         return total
 
@@ -94,8 +110,7 @@ class Vectorised(Loop):
         rows = self.rows()
         trained = [p.expand(len(self.cohort), *p.shape).contiguous() for p in self.params]
         for step in range(STEPS):
-            batch = self.x[rows[step]], self.y[rows[step]]
-            torch._foreach_add_(trained, self.step(trained, *batch), alpha=-RATE)
+            self.step(trained, rows[step])
         return [p.mean(0) for p in trained]
 
 
@@ -122,9 +137,9 @@ class Captured(Loop):
 class Compiled(Loop):
     """A step compiled by torch.compile."""
 
-    def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def compiled(self, function: Callable[..., None]) -> Callable[..., None]:
         """Return the function compiled, products tuned; convolutions are cuDNN's, tuned by it."""
-        return torch.compile(function, options={"max_autotune_gemm": True}, dynamic=False)
+        return torch.compile(function, backend=by_inductor, dynamic=False)
 
 
 class CapturedVectorised(Captured, Vectorised):
@@ -156,6 +171,39 @@ VARIANTS: dict[str, dict[str, type[Loop]]] = {
 }  # fmt: skip
 
 
+def by_inductor(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
+    """Compile as torch.compile does by default, products tuned; the result waits for its turn."""
+    with one_process_times_products():
+        run = compile_fx(graph, inputs, config_patches={"max_autotune_gemm": True})
+
+    def in_turn(*arguments: torch.Tensor) -> Any:
+        wait_for_turn()
+        return run(*arguments)
+
+    return in_turn
+
+
+@contextmanager
+def one_process_times_products() -> Iterator[None]:
+    """Let processes that compile at the same time try products one after another."""
+    alone = benchmarker.benchmark_gpu
+
+    def benchmark_gpu(*arguments: Any, **settings: Any) -> Any:
+        with LOCK.open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            return alone(*arguments, **settings)
+
+    with patch.object(benchmarker, "benchmark_gpu", benchmark_gpu):
+        yield
+
+
+@functools.cache
+def wait_for_turn() -> None:
+    """Wait until no other process computes; once."""
+    print("ready", flush=True)
+    sys.stdin.readline()
+
+
 def timed(loop: Loop) -> float:
     """Return milliseconds of a round, the median of some turns."""
 
@@ -172,11 +220,7 @@ def timed(loop: Loop) -> float:
 
 
 def measured(model: str, cohort: int, device: str) -> Iterator[dict[str, Any]]:
-    """Measure every variant of a model, once told to; one that fails has its reason.
-
-    What takes minutes, torch.compile, comes first: all models and cohorts compile at the same time,
-    and are measured one after another.
-    """
+    """Measure every variant of a model in turn, what takes minutes first, or say why it failed."""
 
     def made(kind: type[Loop]) -> Loop | str:
         try:
@@ -189,8 +233,7 @@ def measured(model: str, cohort: int, device: str) -> Iterator[dict[str, Any]]:
         for variant, kind in VARIANTS[device].items()
         if issubclass(kind, Compiled)
     }
-    print("ready", flush=True)
-    sys.stdin.readline()
+    wait_for_turn()
     for variant, kind in VARIANTS[device].items():
         if variant.startswith("one by one") and (cohort > 10 or " by " in model):
             continue  # ten times what ten clients take; windows are for all clients at once

@@ -45,21 +45,64 @@ def mlp() -> Workload:
     return Workload(start, loss, (784,))
 
 
-def cnn(convolve: Convolve = F.conv2d) -> Workload:
-    """Return the CNN of the peers: 3 × 3 convolutions of 32 and 64 channels, and 128 units.
+class ChannelsFirst:
+    """Layers of images [n, channels, height, width], as PyTorch has them."""
 
-    As in maxfl, bias and ReLU follow pooling, which changes no value and leaves a quarter of them.
-    """
-    start = [*conv_start(1, 32), torch.zeros(32), *conv_start(32, 64), torch.zeros(64)]
-    start += dense_start(1600, 128, CLASSES)
+    channels, pixels = 1, (2, 3)
 
-    def loss(p: Params, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        h = F.relu(F.max_pool2d(convolve(x, p[0]), 2) + p[1][:, None, None])
-        h = F.relu(F.max_pool2d(convolve(h, p[2]), 2) + p[3][:, None, None])
-        h = F.dropout(F.relu(F.linear(h.flatten(1), p[4], p[5])), 0.5)
-        return F.cross_entropy(F.linear(h, p[6], p[7]), y)
+    def __init__(self, convolve: Convolve = F.conv2d) -> None:
+        self.convolve = convolve
 
-    return Workload(start, loss, (1, 28, 28))
+    def image(self, channels: int, side: int) -> tuple[int, ...]:
+        """Return the shape of an image."""
+        return channels, side, side
+
+    def pool(self, h: torch.Tensor) -> torch.Tensor:
+        """Return the largest of each 2 × 2."""
+        return F.max_pool2d(h, 2)
+
+    def add(self, h: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        """Add a bias to each channel."""
+        return h + bias[:, None, None]
+
+    def normalise(self, h: torch.Tensor, scale: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
+        """Normalise channels in 8 groups."""
+        return F.group_norm(h, 8, scale, shift)
+
+    def shortcut(self, h: torch.Tensor, stride: int, wider: int) -> torch.Tensor:
+        """Leave pixels out, and add channels of zeros."""
+        return F.pad(h[:, :, ::stride, ::stride], (0, 0, 0, 0, 0, wider))
+
+
+class ChannelsLast(ChannelsFirst):
+    """The same of images [n, height, width, channels], convolved by windows."""
+
+    channels, pixels = 3, (1, 2)
+
+    def __init__(self) -> None:
+        super().__init__(by_windows_of_last)
+
+    def image(self, channels: int, side: int) -> tuple[int, ...]:
+        """Return the shape of an image."""
+        return side, side, channels
+
+    def pool(self, h: torch.Tensor) -> torch.Tensor:
+        """Return the largest of each 2 × 2."""
+        height, width = h.shape[1] // 2, h.shape[2] // 2
+        whole = h[:, : 2 * height, : 2 * width]
+        return whole.unflatten(1, (height, 2)).unflatten(3, (width, 2)).amax((2, 4))
+
+    def add(self, h: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        """Add a bias to each channel."""
+        return h + bias
+
+    def normalise(self, h: torch.Tensor, scale: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
+        """Normalise channels in 8 groups."""
+        return F.group_norm(h.permute(0, 3, 1, 2), 8, scale, shift).permute(0, 2, 3, 1)
+
+    def shortcut(self, h: torch.Tensor, stride: int, wider: int) -> torch.Tensor:
+        """Leave pixels out, and add channels of zeros."""
+        return F.pad(h[:, ::stride, ::stride], (0, wider))
 
 
 def by_windows(
@@ -79,7 +122,38 @@ def by_windows(
     return found.unflatten(2, windows.shape[2:])
 
 
-def resnet(blocks: int, convolve: Convolve = F.conv2d) -> Workload:
+def by_windows_of_last(
+    x: torch.Tensor, weight: torch.Tensor, stride: int = 1, padding: int = 0
+) -> torch.Tensor:
+    """Do so where channels are last."""
+    x, (_, _, rows, columns) = F.pad(x, (0, 0, *(padding,) * 4)), weight.shape
+    height, width = x.shape[1] - rows + 1, x.shape[2] - columns + 1
+    slices = [
+        x[:, a : a + height : stride, b : b + width : stride]
+        for a in range(rows)
+        for b in range(columns)
+    ]
+    return torch.cat(slices, 3) @ weight.permute(2, 3, 1, 0).flatten(0, 2)
+
+
+def cnn(images: ChannelsFirst) -> Workload:
+    """Return the CNN of the peers: 3 × 3 convolutions of 32 and 64 channels, and 128 units.
+
+    As in maxfl, bias and ReLU follow pooling, which changes no value and leaves a quarter of them.
+    """
+    start = [*conv_start(1, 32), torch.zeros(32), *conv_start(32, 64), torch.zeros(64)]
+    start += dense_start(1600, 128, CLASSES)
+
+    def loss(p: Params, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        h = F.relu(images.add(images.pool(images.convolve(x, p[0])), p[1]))
+        h = F.relu(images.add(images.pool(images.convolve(h, p[2])), p[3]))
+        h = F.dropout(F.relu(F.linear(h.flatten(1), p[4], p[5])), 0.5)
+        return F.cross_entropy(F.linear(h, p[6], p[7]), y)
+
+    return Workload(start, loss, images.image(1, 28))
+
+
+def resnet(blocks: int, images: ChannelsFirst) -> Workload:
     """Return a ResNet with group normalisation in 8 groups, for images of 32 × 32."""
     planes = [16 * 2**stage for stage in range(3) for _ in range(blocks)]
     start = unit_start(3, 16)
@@ -88,20 +162,19 @@ def resnet(blocks: int, convolve: Convolve = F.conv2d) -> Workload:
     start += dense_start(64, CLASSES)
 
     def unit(p: Params, h: torch.Tensor, stride: int = 1) -> torch.Tensor:
-        return F.group_norm(convolve(h, p[0], stride=stride, padding=1), 8, p[1], p[2])
+        return images.normalise(images.convolve(h, p[0], stride=stride, padding=1), p[1], p[2])
 
     def loss(p: Params, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         h, rest = F.relu(unit(p[:3], x)), p[3:]
         for _ in planes:
             block, rest = rest[:6], rest[6:]
-            wider = block[0].shape[0] - h.shape[1]
+            wider = block[0].shape[0] - h.shape[images.channels]
             stride = 2 if wider else 1
             inner = F.relu(unit(block[:3], h, stride))
-            shortcut = F.pad(h[:, :, ::stride, ::stride], (0, 0, 0, 0, 0, wider))
-            h = F.relu(unit(block[3:], inner) + shortcut)
-        return F.cross_entropy(F.linear(h.mean((2, 3)), *rest), y)
+            h = F.relu(unit(block[3:], inner) + images.shortcut(h, stride, wider))
+        return F.cross_entropy(F.linear(h.mean(images.pixels), *rest), y)
 
-    return Workload(start, loss, (3, 32, 32))
+    return Workload(start, loss, images.image(3, 32))
 
 
 def lstm(units: tuple[int, ...]) -> Workload:
@@ -156,12 +229,20 @@ def transformer(width: int) -> Workload:
     return Workload(start, loss, (LENGTH,))
 
 
-MODELS: dict[str, Callable[[Sizes], Workload]] = {
-    "mlp": lambda _: mlp(), "cnn": lambda _: cnn(), "cnn by windows": lambda _: cnn(by_windows),
-    "resnet": lambda sizes: resnet(sizes.blocks),
-    "resnet by windows": lambda sizes: resnet(sizes.blocks, by_windows),
-    "lstm": lambda sizes: lstm(sizes.units), "transformer": lambda sizes: transformer(sizes.width),
+IMAGES: dict[str, Callable[[], ChannelsFirst]] = {
+    "": ChannelsFirst, " by windows": lambda: ChannelsFirst(by_windows),
+    " by windows, channels last": ChannelsLast,
 }  # fmt: skip
+MODELS: dict[str, Callable[[Sizes], Workload]] = {
+    "mlp": lambda _: mlp(),
+    **{f"cnn{how}": lambda _, made=made: cnn(made()) for how, made in IMAGES.items()},
+    **{
+        f"resnet{how}": lambda sizes, made=made: resnet(sizes.blocks, made())
+        for how, made in IMAGES.items()
+    },
+    "lstm": lambda sizes: lstm(sizes.units),
+    "transformer": lambda sizes: transformer(sizes.width),
+}
 
 
 def dense_start(*widths: int) -> Params:

@@ -1,0 +1,176 @@
+"""How convolutions are best divided between a GPU's programs: microseconds of each division.
+
+    python benchmarks/tiles.py FILE.json [LAYER ...]
+
+Layers of the CNN and the ResNet of benchmarks/models.py, of 10 and 100 clients, 20 samples each:
+forward, the gradient of images, and that of weights, each on its own. The first division of each is
+the one that is used (src/maxfl/models/gpu/tiles.py). Needs what benchmarks/models.py does.
+"""
+
+import argparse
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from kernels import REPEATS, timed
+from origin import origin
+
+from maxfl.models.gpu import products
+from maxfl.models.gpu.places import pooled_geometries, transposed, window_geometry
+from maxfl.models.gpu.tiles import Tile
+
+COHORTS, SAMPLES, KERNEL = (10, 100), 20, 3
+
+
+class Layer(NamedTuple):
+    """A function of a client's arrays, and which function chooses its tile."""
+
+    name: str
+    function: Callable[..., Any]
+    arrays: tuple[jax.ShapeDtypeStruct, ...]
+    chooser: str
+    is_pooled: bool = False
+
+
+def layers() -> Iterator[Layer]:
+    """List both layers of the CNN, and those of the ResNet that do not change size."""
+    for side, inputs, outputs in ((28, 1, 32), (13, 32, 64)):
+        geometry = geometry_of(side, 0)
+        pooled, half = pooled_geometries(geometry), (side - 2) // 2
+        x, w = images(side, inputs), shape(KERNEL, KERNEL, inputs, outputs)
+        g, bits = images(half, outputs), images(half, outputs, jnp.uint8)
+        name = f"cnn {inputs}-{outputs}"
+
+        def forward(x: Array, w: Array, bias: Array, pooled: Any = pooled) -> Any:
+            return products.pooled_products(pooled, x, w, bias)
+
+        def of_weights(x: Array, g: Array, bits: Array, pooled: Any = pooled) -> Any:
+            return products.window_sums(pooled, x, g, bits)
+
+        yield Layer(f"{name} forward", forward, (x, w, shape(outputs)), "pooled_tile", True)
+        yield Layer(f"{name} weights", of_weights, (x, g, bits), "sum_tile", True)
+        if inputs > 1:
+            yield of_images(f"{name} images", geometry, images(side - 2, outputs), w)
+    for side, channels in ((32, 16), (16, 32), (8, 64)):
+        geometry = geometry_of(side, 1)
+        x, w = images(side, channels), shape(KERNEL, KERNEL, channels, channels)
+        name = f"resnet {channels}"
+
+        def forward_alone(x: Array, w: Array, geometry: Any = geometry) -> Any:
+            return products.window_products(geometry, x, w)
+
+        def of_weights_alone(x: Array, g: Array, geometry: Any = geometry) -> Any:
+            return products.window_sums((geometry,), x, g)
+
+        yield Layer(f"{name} forward", forward_alone, (x, w), "product_tile")
+        yield Layer(f"{name} weights", of_weights_alone, (x, x), "sum_tile")
+        yield of_images(f"{name} images", geometry, x, w)
+
+
+def of_images(name: str, geometry: Any, g: Any, w: Any) -> Layer:
+    """Return the gradient of images."""
+
+    def function(g: Array, w: Array) -> Any:
+        return products.window_products(transposed(geometry), g, w, inputs_last=True)
+
+    return Layer(name, function, (g, w), "product_tile")
+
+
+def tiles(layer: Layer) -> list[Tile]:
+    """List divisions to try."""
+    if layer.chooser == "sum_tile":
+        tried = product((32, 64), (32, 64, 128), (1, 2, 4), (2,) if layer.is_pooled else (3,))
+    else:
+        places = (32, 64) if layer.is_pooled else (64, 128, 256)
+        tried = product(places, (16, 32), (4,), (2, 3, 4))
+    return [Tile(*sizes) for sizes in tried]
+
+
+def main() -> None:
+    """Compile all at the same time, then measure one after another, print and write."""
+    known = {layer.name: layer for layer in layers()}
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("file", type=Path)
+    parser.add_argument("layers", nargs="*", choices=[*known, []], metavar="LAYER")
+    given = parser.parse_args()
+    rows: list[dict[str, Any]] = []
+    for name in given.layers or known:
+        layer = known[name]
+        for clients in COHORTS:
+            tried: list[Tile | None] = [None, *tiles(layer)]
+            programs = [lowered(layer, clients, tile) for tile in tried]
+            with ThreadPoolExecutor() as pool:
+                compiled = list(pool.map(compiled_or_none, programs))
+            arrays = [drawn((clients, *a.shape), a.dtype) for a in layer.arrays]
+            us = {
+                json.dumps(tile): timed(run, arrays)
+                for tile, run in zip(tried, compiled, strict=True)
+                if run is not None
+            }
+            rows.append({"layer": name, "clients": clients, "us": us})
+            best = {tile: round(us[tile], 1) for tile in sorted(us, key=us.__getitem__)[:4]}
+            print(name, clients, f"used: {us['null']:.1f}", best, flush=True)
+            found = {"device": jax.devices()[0].device_kind, "jax": jax.__version__} | origin()
+            given.file.write_text(json.dumps(found | {"layers": rows}, indent=1) + "\n")
+
+
+def lowered(layer: Layer, clients: int, tile: Tile | None) -> Any:
+    """Return a program that computes a layer many times with this tile, or the one that is used."""
+
+    def run(*arrays: Array) -> Array:
+        def step(_: int, number: Array) -> Array:
+            # Barriers: no step begins before the last has ended, and nothing of it is left out.
+            given = jax.lax.optimization_barrier((arrays, number))[0]
+            found = jax.lax.optimization_barrier(jax.vmap(layer.function)(*given))
+            return number + sum(a.ravel()[0].astype(jnp.float32) for a in jax.tree.leaves(found))
+
+        return jax.lax.fori_loop(0, REPEATS, step, jnp.zeros(()))
+
+    shapes = [jax.ShapeDtypeStruct((clients, *a.shape), a.dtype) for a in layer.arrays]
+    jax.clear_caches()
+    if tile is None:
+        return jax.jit(run).lower(*shapes)
+    with patch.object(products, layer.chooser, lambda *_, **__: tile):
+        return jax.jit(run).lower(*shapes)
+
+
+def compiled_or_none(program: Any) -> Any:
+    """Compile what was lowered, unless a tile does not fit on the chip."""
+    try:
+        return program.compile()
+    except Exception:  # whatever compilers say of it
+        return None
+
+
+def geometry_of(side: int, margin: int) -> Any:
+    """Return where windows of 3 × 3 lie."""
+    margins = ((margin, margin),) * 2
+    return window_geometry((side, side), (KERNEL, KERNEL), (1, 1), margins, (1, 1))
+
+
+def images(side: int, channels: int, dtype: Any = jnp.float32) -> jax.ShapeDtypeStruct:
+    """Return the shape of a client's images."""
+    return jax.ShapeDtypeStruct((SAMPLES, side, side, channels), dtype)
+
+
+def shape(*sizes: int) -> jax.ShapeDtypeStruct:
+    """Return the shape of numbers."""
+    return jax.ShapeDtypeStruct(sizes, jnp.float32)
+
+
+def drawn(shape: tuple[int, ...], dtype: Any) -> Array:
+    """Draw numbers; of four products the first is the largest."""
+    if dtype == jnp.uint8:
+        return jnp.ones(shape, dtype)
+    return jax.random.normal(jax.random.key(0), shape)
+
+
+if __name__ == "__main__":
+    main()
