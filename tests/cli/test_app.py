@@ -47,9 +47,12 @@ def loaded_by(*arguments):
 
 @pytest.mark.parametrize("argument", ["--help", "--version"])
 def test_help_and_version_wait_for_nothing(argument):
-    before = cpu_seconds()
-    packages = loaded_by(argument)
-    assert cpu_seconds() - before < 0.5
+    seconds = []
+    for _ in range(3):  # a core shared with others counts more seconds for the same
+        before = cpu_seconds()
+        packages = loaded_by(argument)
+        seconds.append(cpu_seconds() - before)
+    assert min(seconds) < 0.5
     assert "typer" in packages
     assert not packages & HEAVY
 
