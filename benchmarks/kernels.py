@@ -131,18 +131,24 @@ def lowered(case: Case, clients: int, way: str) -> Any:
 
 
 def repeated(case: Case, clients: int, way: str) -> Any:
-    """Return a lowered program that computes a layer many times, each after the last."""
+    """Return a lowered program that computes a layer many times."""
     compute = in_way(way, partial(value_and_gradients, case))
+    return jax.jit(repeating(compute)).lower(*drawn(case, clients))
+
+
+def repeating(compute: Function) -> Function:
+    """Return the function that computes another many times, each after the last."""
 
     def run(*arguments: Array) -> Array:
         def step(_: int, number: Array) -> Array:
             # Barriers: no step begins before the last has ended, and nothing of it is left out.
             found = compute(*jax.lax.optimization_barrier((arguments, number))[0])
-            return number + sum(a.ravel()[0] for a in jax.lax.optimization_barrier(found))
+            leaves = jax.tree.leaves(jax.lax.optimization_barrier(found))
+            return number + sum(a.ravel()[0].astype(jnp.float32) for a in leaves)
 
         return jax.lax.fori_loop(0, REPEATS, step, jnp.zeros(()))
 
-    return jax.jit(run).lower(*drawn(case, clients))
+    return run
 
 
 def drawn(case: Case, clients: int) -> list[Array]:

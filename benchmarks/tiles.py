@@ -19,7 +19,7 @@ from unittest.mock import patch
 import jax
 import jax.numpy as jnp
 from jax import Array
-from kernels import REPEATS, timed
+from kernels import repeating, timed
 from origin import origin
 
 from maxfl.models.gpu import products
@@ -123,16 +123,7 @@ def main() -> None:
 
 def lowered(layer: Layer, clients: int, tile: Tile | None) -> Any:
     """Return a program that computes a layer many times with this tile, or the one that is used."""
-
-    def run(*arrays: Array) -> Array:
-        def step(_: int, number: Array) -> Array:
-            # Barriers: no step begins before the last has ended, and nothing of it is left out.
-            given = jax.lax.optimization_barrier((arrays, number))[0]
-            found = jax.lax.optimization_barrier(jax.vmap(layer.function)(*given))
-            return number + sum(a.ravel()[0].astype(jnp.float32) for a in jax.tree.leaves(found))
-
-        return jax.lax.fori_loop(0, REPEATS, step, jnp.zeros(()))
-
+    run = repeating(jax.vmap(layer.function))
     shapes = [jax.ShapeDtypeStruct((clients, *a.shape), a.dtype) for a in layer.arrays]
     jax.clear_caches()
     if tile is None:

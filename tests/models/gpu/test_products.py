@@ -12,6 +12,12 @@ PAIRS = window_geometry((1, 4), (1, 2), (1, 1), ((0, 0), (0, 0)), (1, 1))
 """Windows of two pixels in a row of four."""
 ROW = jnp.asarray([1.0, 2.0, 4.0, 8.0]).reshape(1, 1, 4, 1)
 WEIGHTS = jnp.asarray([[1.0, 10.0], [3.0, 0.0]]).reshape(1, 2, 1, 2)
+RNG = np.random.default_rng(0)
+
+
+def integers(*shape):
+    """Draw small integers, whose products and sums are exact."""
+    return RNG.integers(-3, 4, shape).astype(np.float32)
 
 
 def test_products_by_hand():
@@ -49,10 +55,8 @@ def test_equals_share():
 def test_a_product_is_the_same_in_programs_of_any_size(monkeypatch, fewest):
     monkeypatch.setattr(tiles, "FEWEST", fewest)
     products._products.clear_cache()
-    rng = np.random.default_rng(0)
     geometry = window_geometry((13, 12), (3, 3), (1, 1), ((0, 0), (0, 0)), (1, 1))
-    x = rng.integers(-3, 4, (3, 13, 12, 5)).astype(np.float32)
-    w = rng.integers(-3, 4, (3, 3, 5, 20)).astype(np.float32)
+    x, w = integers(3, 13, 12, 5), integers(3, 3, 5, 20)
     expected = sum(
         np.einsum("nijc,co->nijo", x[:, a : a + 11, b : b + 10], w[a, b])
         for a in range(3)
@@ -66,10 +70,8 @@ def test_a_product_is_the_same_in_programs_of_any_size(monkeypatch, fewest):
 def test_a_sum_is_the_same_in_any_number_of_parts(monkeypatch, programs):
     monkeypatch.setattr(products, "PROGRAMS", programs)
     products._sums.clear_cache()
-    rng = np.random.default_rng(0)
     geometry = window_geometry((13, 12), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1))
-    x = rng.integers(-3, 4, (2, 13, 12, 3)).astype(np.float32)
-    g = rng.integers(-3, 4, (2, 13, 12, 5)).astype(np.float32)
+    x, g = integers(2, 13, 12, 3), integers(2, 13, 12, 5)
     around = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
     expected = [
         np.einsum("nijc,nijo->co", around[:, a : a + 13, b : b + 12], g)
