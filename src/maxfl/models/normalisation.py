@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from maxfl.models.gpu.support import takes_group_norm
+from maxfl.models.gpu.support import takes_group_norm, takes_layer_norm
 
 EPSILON = 1e-5
 
@@ -34,6 +34,19 @@ def init_scaling(features: int) -> Scaling:
 def layer_norm(scaling: Scaling, h: Array) -> Array:
     """Normalise h [..., features] over its features."""
     return _normalise(h, -1) * scaling.scale + scaling.shift
+
+
+def layer_norm_beside(scaling: Scaling, h: Array) -> tuple[Array, Array]:
+    """Return h and h normalised: where both go on, a GPU adds their gradients in one pass."""
+
+    def plain(scale: Array, shift: Array, h: Array) -> tuple[Array, Array]:
+        return h, layer_norm(Scaling(scale, shift), h)
+
+    if not takes_layer_norm(*scaling, h):
+        return plain(*scaling, h)
+    from maxfl.models.gpu import layer_norm as gpu
+
+    return gpu.layer_norm_beside(EPSILON, plain)(*scaling, h)
 
 
 def group_norm(scaling: Scaling, h: Array, groups: int) -> Array:

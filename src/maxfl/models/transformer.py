@@ -16,8 +16,8 @@ from maxfl.core.model import Model
 from maxfl.models.arguments import check_dropout
 from maxfl.models.attention import Attention, attend, init_attention
 from maxfl.models.fitting import ModelEntry, fit_sequences
-from maxfl.models.layers import Layer, dense, drop, init_dense, init_embedding
-from maxfl.models.normalisation import Scaling, init_scaling, layer_norm
+from maxfl.models.layers import Layer, dense, drop, gelu, init_dense, init_embedding
+from maxfl.models.normalisation import Scaling, init_scaling, layer_norm_beside
 from maxfl.utils.errors import InputError, check_count
 
 
@@ -123,12 +123,12 @@ def _transformer(form: Form, loss: Loss) -> Model:
             )
         h = dropped(params.tokens[x] + params.positions[: x.shape[1]], 0)
         for i, block in enumerate(params.blocks):
-            seen = attend(block.attention, layer_norm(block.before_attention, h), form.heads)
-            h = h + dropped(seen, 2 * i + 1)
-            units = jax.nn.gelu(dense(block.up, layer_norm(block.before_feed, h)))
-            h = h + dropped(dense(block.down, units), 2 * i + 2)
+            h, normal = layer_norm_beside(block.before_attention, h)
+            h = h + dropped(attend(block.attention, normal, form.heads), 2 * i + 1)
+            h, normal = layer_norm_beside(block.before_feed, h)
+            h = h + dropped(dense(block.down, gelu(dense(block.up, normal))), 2 * i + 2)
         h = h if form.classes is None else h[:, -1]
-        return dense(params.output, layer_norm(params.last, h))
+        return dense(params.output, layer_norm_beside(params.last, h)[1])
 
     name = f"transformer of {form.vocabulary:,} tokens"
     return Model(init, apply, loss, tokens=True, name=name)

@@ -6,7 +6,7 @@ import pytest
 
 from maxfl.models.gpu import support, trials
 from maxfl.models.gpu.places import window_geometry
-from maxfl.models.gpu.support import takes_attention, takes_group_norm
+from maxfl.models.gpu.support import takes_attention, takes_group_norm, takes_layer_norm
 
 IMAGES, WEIGHTS = jnp.zeros((2, 32, 32, 16)), jnp.zeros((3, 3, 16, 64))
 SCALE = jnp.ones(16)
@@ -29,6 +29,7 @@ def gpu(monkeypatch):
 def test_nothing_on_a_cpu():
     assert not takes_convolution(IMAGES, WEIGHTS)
     assert not takes_group_norm(8, IMAGES, SCALE, SCALE)
+    assert not takes_layer_norm(SCALE, SCALE, IMAGES)
     assert not takes_attention(TOKENS, 2)
 
 
@@ -38,6 +39,7 @@ def test_what_they_were_made_for_on_a_gpu():
     assert takes_convolution(IMAGES, WEIGHTS, precision=None, preferred_element_type=jnp.float32)
     assert takes_convolution(IMAGES, WEIGHTS, jnp.zeros(64))
     assert takes_group_norm(8, IMAGES, SCALE, SCALE, IMAGES)
+    assert takes_layer_norm(SCALE, SCALE, IMAGES)
     assert takes_attention(TOKENS, 2)
 
 
@@ -57,6 +59,7 @@ def test_the_rest_is_left_to_jax():
     assert not takes_group_norm(8, jnp.zeros((1, 4, 4, 128)))
     assert not takes_group_norm(3, IMAGES)  # does not divide the channels
     assert not takes_group_norm(8, IMAGES, SCALE.astype(jnp.bfloat16))
+    assert not takes_layer_norm(jnp.ones(2000), jnp.ones(2000), jnp.zeros((3, 2000)))
     assert not takes_attention(jnp.zeros((2, 129, 3 * 64)), 2)
     assert not takes_attention(TOKENS, 1)
     assert not takes_attention(TOKENS, 5)  # do not divide the width

@@ -8,24 +8,25 @@ from jax import Array
 
 
 def fused(
-    plain: Callable[..., Array],
-    forward: Callable[..., tuple[Array, Any]],
+    plain: Callable[..., Any],
+    forward: Callable[..., tuple[Any, Any]],
     backward: Callable[..., tuple[Array, ...]],
-) -> Callable[..., Array]:
+) -> Callable[..., Any]:
     """Return a function that kernels compute, with its gradient.
 
     Args:
-        plain: The function itself, in JAX, by which its second derivatives are computed.
+        plain: The function itself, in JAX, by which its second derivatives are computed; its value
+            is an array or several.
         forward: Returns its value, and what ``backward`` needs beside the arguments.
         backward: Returns the gradients of a tuple of arguments, from them, that, and the gradient
             of the value.
     """
 
     @jax.custom_vjp
-    def gradients(arguments: tuple[Array, ...], more: Any, g: Array) -> tuple[Array, ...]:
+    def gradients(arguments: tuple[Array, ...], more: Any, g: Any) -> tuple[Array, ...]:
         return backward(arguments, more, g)
 
-    def second(saved: Any, change: tuple[Array, ...]) -> tuple[Any, None, Array]:
+    def second(saved: Any, change: tuple[Array, ...]) -> tuple[Any, None, Any]:
         arguments, g = saved
         _, back = jax.vjp(lambda arguments, g: jax.vjp(plain, *arguments)[1](g), arguments, g)
         of_arguments, of_g = back(change)
@@ -35,10 +36,10 @@ def fused(
     gradients.defvjp(lambda a, more, g: (gradients(a, more, g), (a, g)), second)
 
     @jax.custom_vjp
-    def function(*arguments: Array) -> tuple[Array, Any]:
+    def function(*arguments: Array) -> tuple[Any, Any]:
         return forward(*arguments)
 
-    def save(*arguments: Array) -> tuple[tuple[Array, Any], Any]:
+    def save(*arguments: Array) -> tuple[tuple[Any, Any], Any]:
         found = function(*arguments)
         return found, (arguments, found[1])
 

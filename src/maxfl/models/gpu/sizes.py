@@ -6,6 +6,8 @@ MOST_CHANNELS = 64
 """Of an image: up to here windows in memory take longer, and kernels were measured."""
 LARGEST_IMAGE = 32_768
 """Numbers of an image that a program of group normalisation can hold."""
+WIDEST_ROW = 1024
+"""Features of a position that a program of layer normalisation holds."""
 LONGEST, MOST_FEATURES = 128, 32
 """Positions of a sequence, and features of a head, that fit into the registers of a program."""
 LEAST = 16

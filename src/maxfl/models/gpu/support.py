@@ -19,6 +19,7 @@ from maxfl.models.gpu.sizes import (
     LONGEST,
     MOST_CHANNELS,
     MOST_FEATURES,
+    WIDEST_ROW,
     power_of_two,
 )
 
@@ -55,6 +56,12 @@ def takes_group_norm(groups: int, h: Array, *others: Array) -> bool:
     held = power_of_two(pixels) * power_of_two(channels)
     fits = channels <= MOST_CHANNELS and channels % groups == 0 and held <= LARGEST_IMAGE
     return fits and h.size < ADDRESSES and _takes("group normalisation", h, *others)
+
+
+def takes_layer_norm(scale: Array, shift: Array, h: Array) -> bool:
+    """Tell whether the gradient of normalising h [..., features] is computed by a kernel."""
+    fits = h.ndim > 1 and h.shape[-1] <= WIDEST_ROW and h.size < ADDRESSES
+    return fits and _takes("layer normalisation", h, scale, shift)
 
 
 def takes_attention(together: Array, heads: int) -> bool:

@@ -6,10 +6,10 @@ from typing import Any
 import jax
 from jax import Array
 
-from maxfl.models.gpu import attention, group_norm
+from maxfl.models.gpu import attention, group_norm, layer_norm
 from maxfl.models.gpu.places import pooled_geometries, window_geometry
 from maxfl.models.gpu.products import pooled_products, window_products, window_sums
-from maxfl.models.gpu.sizes import LARGEST_IMAGE, LONGEST, MOST_CHANNELS, MOST_FEATURES
+from maxfl.models.gpu.sizes import LARGEST_IMAGE, LONGEST, MOST_CHANNELS, MOST_FEATURES, WIDEST_ROW
 
 
 def try_convolution(dtype: str) -> None:
@@ -45,6 +45,15 @@ def try_group_norm(dtype: str) -> None:
     _compile(kernels, dtype, (MOST_CHANNELS,), (1, pixels, 1, MOST_CHANNELS))
 
 
+def try_layer_norm(dtype: str) -> None:
+    """Compile gradients of layer normalisation, of the widest rows."""
+
+    def kernels(scale: Array, h: Array) -> Any:
+        return layer_norm.gradients(1.0, scale, h, h, h)
+
+    _compile(kernels, dtype, (WIDEST_ROW,), (8, WIDEST_ROW))
+
+
 def try_attention(dtype: str) -> None:
     """Compile attention of one head and its gradients, of the largest pieces and of the most."""
 
@@ -62,6 +71,7 @@ def _compile(kernels: Callable[..., Any], dtype: str, *shapes: tuple[int, ...]) 
 TRIALS: dict[str, Callable[[str], None]] = {
     "convolution": try_convolution,
     "group normalisation": try_group_norm,
+    "layer normalisation": try_layer_norm,
     "attention": try_attention,
 }
 """By what the kernels compute."""
