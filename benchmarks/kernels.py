@@ -28,7 +28,7 @@ from origin import origin
 from maxfl.models.attention import mix
 from maxfl.models.convolution import convolution_layer, convolve
 from maxfl.models.layers import Layer
-from maxfl.models.normalisation import Scaling, group_norm_relu
+from maxfl.models.normalisation import Scaling, group_norm_relu, layer_norm_beside
 
 FILE = Path(__file__).parent / "results/kernels-gpu.json"
 COHORTS, SAMPLES, REPEATS, TURNS = (10, 100), 20, 20, 5
@@ -48,13 +48,16 @@ class Case(NamedTuple):
 
 
 def cases() -> Iterator[Case]:
-    """List layers: the CNN's second, the ResNet's first and last, and attention, also longer."""
+    """List layers: the CNN's second, the ResNet's first and last, and the transformer's."""
 
     def pooled(x: Array, weight: Array, bias: Array) -> Array:
         return convolution_layer(Layer(weight, bias), x, "valid")
 
     def normalised(scale: Array, shift: Array, h: Array, shortcut: Array) -> Array:
         return group_norm_relu(Scaling(scale, shift), h, 8, shortcut)
+
+    def added(scale: Array, shift: Array, h: Array) -> Array:
+        return sum(layer_norm_beside(Scaling(scale, shift), h))
 
     side, inputs, outputs = 13, 32, 64
     x, w = (SAMPLES, side, side, inputs), (3, 3, inputs, outputs)
@@ -66,6 +69,9 @@ def cases() -> Iterator[Case]:
         yield Case(f"convolution: {channels} channels", convolve, (x, w), x)
         shapes = (channels,), (channels,), x, x
         yield Case(f"normalisation, shortcut, ReLU: {channels} channels", normalised, shapes, x)
+    for width in (128, 512):
+        shapes = (width,), (width,), (SAMPLES, 80, width)
+        yield Case(f"layer normalisation: {width} features", added, shapes, shapes[-1])
     for length, heads, features in ((80, 4, 32), (128, 4, 32)):
         width, label = heads * features, f"attention: {length} positions, {features} features"
         shapes = ((SAMPLES, length, 3 * width),)
