@@ -16,7 +16,7 @@ come between the clients and the sums, see every update.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -34,6 +34,14 @@ class Gradient(Protocol):
 
     def __call__(self, params: Params, draw: Any, scale: Any = 1.0, /) -> Params:  # noqa: D102
         ...
+
+
+@runtime_checkable
+class Descent(Protocol):
+    """A gradient that knows how to take several plain steps at once."""
+
+    def descend(self, params: Params, steps: int, learning_rate: Array, /) -> Params | None:
+        """Take τ steps w ← w − η_l g(w, r), or return None where one by one is as good."""
 
 
 class Client(NamedTuple):
@@ -202,6 +210,10 @@ def descend(
     """Take local steps: w ← w − η_l g(w, r) for r = 0 .. τ − 1, or what an optimizer makes of g."""
     if optimizer is not None and not optimizer.is_plain:
         return _optimize(params, gradient, steps, learning_rate, optimizer)
+    if isinstance(gradient, Descent) and isinstance(steps, int):
+        found = gradient.descend(params, steps, learning_rate)
+        if found is not None:
+            return found
 
     def step(r: Array, w: Params) -> Params:
         if rate_in_loss():

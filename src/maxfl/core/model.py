@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, Protocol, get_args
+from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -42,6 +42,33 @@ class Apply(Protocol):
 
     def __call__(self, params: Params, x: Array, key: Array | None = None) -> Any:  # noqa: D102
         ...
+
+
+class LocalSteps(NamedTuple):
+    """Plain local steps of one client: w ← w + Σ_i c_i ∇loss_i(w), a minibatch after another.
+
+    Attributes:
+        x: The model's inputs, [steps, batch, ...].
+        y: Labels, [steps, batch, ...].
+        keys: Of the model's own draws, [steps].
+        coefficients: c, −η_l/b or 0, float32[batch].
+    """
+
+    x: Array
+    y: Array
+    keys: Array
+    coefficients: Array
+
+
+@runtime_checkable
+class StepsAtOnce(Protocol):
+    """An ``apply`` that computes several local steps in fewer operations than one after another."""
+
+    def most_steps(self, params: Params, loss: Loss, batch: int) -> int:
+        """Return how many steps it takes at once here; 0 if none."""
+
+    def take_steps(self, params: Params, steps: LocalSteps) -> Params:
+        """Take at most so many steps."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

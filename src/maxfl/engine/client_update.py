@@ -29,7 +29,7 @@ from maxfl.core.schedules import scheduled
 from maxfl.engine.client_state import Memory, init_memory, read_state
 from maxfl.engine.collectives import map_models
 from maxfl.engine.evaluation import client_score
-from maxfl.engine.minibatches import Minibatches, batch_gradient
+from maxfl.engine.minibatches import BatchGradient, Minibatches
 from maxfl.engine.spec import Spec
 from maxfl.engine.state import Measured, Personal, RoundContext, State
 from maxfl.utils.tracing import trace_once
@@ -267,7 +267,7 @@ def _local_task(context: RoundContext, purpose: Purpose, round_: Any, slot: Arra
         flips = context.is_byzantine[client_id]
         minibatches = minibatches._replace(flips=flips, classes=spec.classes)
     steps = hparams.local_steps if spec.local_steps is None else spec.local_steps
-    gradient = partial(batch_gradient, context.train_task, minibatches)
+    gradient = BatchGradient(context.train_task, minibatches)
     rate = hparams.local_lr
     if purpose is Purpose.TRAINING:
         rate = scheduled(spec.local_schedule, hparams.local_schedule, rate, round_)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from maxfl.core.federation import InputScaling, Samples
-from maxfl.core.model import Model, Params, Variables, model_inputs
+from maxfl.core.model import LocalSteps, Model, Params, StepsAtOnce, Variables, model_inputs
 from maxfl.core.prng import batch_key, dropout_key
 
 
@@ -62,32 +62,81 @@ def draw_rows(key: Array, count: int, size: Array) -> Array:
     return (bits % size.astype(jnp.uint32)).astype(jnp.int32)
 
 
-def batch_gradient(
-    task: Task, minibatches: Minibatches, params: Params, draw: Array, scale: Any = 1.0
-) -> Params:
-    """Compute ``scale`` times the gradient of the mean loss on a client's minibatch ``draw``.
+class BatchGradient(NamedTuple):
+    """The gradient of a client's minibatches, by their numbers.
 
-    The minibatch is drawn with replacement, so a client of any size, one sample or ten thousand,
-    gives batches of one shape without padding. Of ``Variables``, the gradient's state is how far
-    the model's state falls, old − new, whatever the scale.
+    Attributes:
+        task: Model and samples.
+        minibatches: Of the client.
     """
-    samples, size, used = task.samples, minibatches.size, minibatches.used
-    start, end = samples.offsets[minibatches.client], samples.offsets[minibatches.client + 1]
-    rows = start + draw_rows(batch_key(minibatches.key, draw), size, end - start)
-    x, y = task.inputs(samples.x[rows]), samples.y[rows]
-    if minibatches.flips is not None:
-        y = jnp.where(minibatches.flips, minibatches.classes - 1 - y, y)
 
-    def scaled_loss(w: Params) -> tuple[Array, Any]:
-        now = Variables(w, params.state) if isinstance(params, Variables) else w
-        key = dropout_key(minibatches.key, draw)
-        outputs, state = task.model.training_outputs(now, x, key, task.frozen)
-        losses = task.model.loss(outputs, y)
-        if used is None:
-            return scale * losses.mean(), state
-        return scale * jnp.where(jnp.arange(size) < used, losses, 0.0).sum() / used, state
+    task: Task
+    minibatches: Minibatches
 
-    if not isinstance(params, Variables):
-        return jax.grad(scaled_loss, has_aux=True)(params)[0]
-    gradient, state = jax.grad(scaled_loss, has_aux=True)(params.params)
-    return Variables(gradient, jax.tree.map(jnp.subtract, params.state, state))
+    def __call__(self, params: Params, draw: Any, scale: Any = 1.0, /) -> Params:
+        """Compute ``scale`` times the gradient of the mean loss on minibatch ``draw``.
+
+        The minibatch is drawn with replacement, so a client of any size, one sample or ten
+        thousand, gives batches of one shape without padding. Of ``Variables``, the gradient's state
+        is how far the model's state falls, old − new, whatever the scale.
+        """
+        model, (x, y) = self.task.model, self._samples(self._rows(draw))
+
+        def scaled_loss(w: Params) -> tuple[Array, Any]:
+            now = Variables(w, params.state) if isinstance(params, Variables) else w
+            key = dropout_key(self.minibatches.key, draw)
+            outputs, state = model.training_outputs(now, x, key, self.task.frozen)
+            losses, used = model.loss(outputs, y), self.minibatches.used
+            if used is None:
+                return scale * losses.mean(), state
+            counts = jnp.arange(len(losses)) < used
+            return scale * jnp.where(counts, losses, 0.0).sum() / used, state
+
+        if not isinstance(params, Variables):
+            return jax.grad(scaled_loss, has_aux=True)(params)[0]
+        gradient, state = jax.grad(scaled_loss, has_aux=True)(params.params)
+        return Variables(gradient, jax.tree.map(jnp.subtract, params.state, state))
+
+    def descend(self, params: Params, steps: int, learning_rate: Array, /) -> Params | None:
+        """Take plain steps as many at once as the model takes, or None where it takes none."""
+        most = self.most_steps(params)
+        if most < 2 or steps < 1:
+            return None
+        at_once = -(-steps // -(-steps // most))
+        whole, rest = divmod(steps, at_once)
+
+        def take(part: Array, w: Params) -> Params:
+            return self.take_steps(w, part * at_once, at_once, learning_rate)
+
+        params = jax.lax.fori_loop(0, whole, take, params)
+        return self.take_steps(params, steps - rest, rest, learning_rate) if rest else params
+
+    def most_steps(self, params: Params) -> int:
+        """Return how many steps the model takes at once; 0 if it takes them one by one."""
+        apply, loss = self.task.model.apply, self.task.model.loss
+        if not isinstance(apply, StepsAtOnce):
+            return 0
+        return apply.most_steps(params, loss, self.minibatches.size)
+
+    def take_steps(self, params: Params, first: Any, count: int, learning_rate: Array) -> Params:
+        """Take plain steps at once, on minibatches number ``first`` and so on."""
+        draws, size, used = first + jnp.arange(count), self.minibatches.size, self.minibatches.used
+        x, y = self._samples(jax.vmap(self._rows)(draws))
+        keys = jax.vmap(lambda draw: dropout_key(self.minibatches.key, draw))(draws)
+        counts = jnp.ones(size) / size if used is None else (jnp.arange(size) < used) / used
+        apply: Any = self.task.model.apply
+        found: Params = apply.take_steps(params, LocalSteps(x, y, keys, -learning_rate * counts))
+        return found
+
+    def _rows(self, draw: Any) -> Array:
+        """Return where the samples of a minibatch are, int32[b]."""
+        client, offsets = self.minibatches.client, self.task.samples.offsets
+        start, end = offsets[client], offsets[client + 1]
+        drawn = draw_rows(batch_key(self.minibatches.key, draw), self.minibatches.size, end - start)
+        return start + drawn
+
+    def _samples(self, rows: Array) -> tuple[Array, Array]:
+        """Return inputs and labels of some samples."""
+        samples, flips = self.task.samples, self.minibatches.flips
+        x, y = self.task.inputs(samples.x[rows]), samples.y[rows]
+        return x, y if flips is None else jnp.where(flips, self.minibatches.classes - 1 - y, y)

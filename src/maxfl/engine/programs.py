@@ -25,7 +25,7 @@ from maxfl.engine.client_update import inflate_loss, personal_scores
 from maxfl.engine.collectives import map_chunks, map_clients
 from maxfl.engine.evaluation import client_score
 from maxfl.engine.layout import CLIENT, SWEEP, Layout
-from maxfl.engine.minibatches import Minibatches, Task, batch_gradient
+from maxfl.engine.minibatches import BatchGradient, Minibatches, Task
 from maxfl.engine.rounds import measure_everyone, measure_if_needed, run_round, score_everyone
 from maxfl.engine.spec import SoloSpec, Spec
 from maxfl.engine.state import (
@@ -119,7 +119,7 @@ def train_solo(
         if spec.masks_batches:
             minibatches = minibatches._replace(used=hparams.batch_size)
         task = Task(spec.model, data.input_scaling, data.train, data.frozen)
-        gradient = partial(batch_gradient, task, minibatches)
+        gradient = BatchGradient(task, minibatches)
         fresh = spec.model.init(key(hparams.seed, Purpose.SOLO_INIT, client=client_id))
         steps = hparams.steps if spec.steps is None else spec.steps
         optimizer = spec.local_optimizer._replace(hparams=hparams.local_optimizer)

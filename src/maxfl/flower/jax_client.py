@@ -27,7 +27,7 @@ from maxfl.core.schedules import Schedule, ScheduleKind, scheduled
 from maxfl.engine.evaluation import Score, client_score
 from maxfl.engine.experiment import Training
 from maxfl.engine.layout import choose_eval_batch
-from maxfl.engine.minibatches import Minibatches, Task, batch_gradient
+from maxfl.engine.minibatches import BatchGradient, Minibatches, Task
 from maxfl.engine.solo import best_solo
 from maxfl.flower import keys
 from maxfl.flower.appeal_mod import appeal_mod
@@ -189,7 +189,7 @@ def _descend(
     drift: Drift | None,
 ) -> Params:  # fmt: skip
     minibatches = Minibatches(client, draws, fixed.batch_size)
-    gradient: Gradient = partial(batch_gradient, Task(fixed.model, *data), minibatches)
+    gradient: Gradient = BatchGradient(Task(fixed.model, *data), minibatches)
     if drift is not None:
         gradient = drift.against(gradient, params)
     optimizer = fixed.optimizer._replace(hparams=hparams)

@@ -47,14 +47,28 @@ def drop(key: Array | None, h: Array, rate: float) -> Array:
     A byte decides over a unit, four from each drawn word, which costs a quarter of the draws that
     ``jax.random.bernoulli`` makes; so the rate is taken to the nearest 1/256.
     """
-    survivors = max(round(256 * (1 - rate)), 1)
-    if key is None or survivors == 256:
+    if key is None or survivors(rate) == 256:
         return h
-    samples, units = len(h), math.prod(h.shape[1:])
+    return drop_by(dropout_decisions(key, h.shape), h, rate)
+
+
+def survivors(rate: float) -> int:
+    """Return how many of 256 units are not dropped."""
+    return max(round(256 * (1 - rate)), 1)
+
+
+def dropout_decisions(key: Array, shape: tuple[int, ...]) -> Array:
+    """Draw a byte for each unit, uint8[shape]; it survives if that is less than ``survivors``."""
+    samples, units = shape[0], math.prod(shape[1:])
     words = jax.random.bits(key, (samples * -(-units // 4),), jnp.uint32)
     decisions = jax.lax.bitcast_convert_type(words, jnp.uint8).reshape(samples, -1)[:, :units]
+    return decisions.reshape(shape)
+
+
+def drop_by(decisions: Array, h: Array, rate: float) -> Array:
+    """Zero the units over which bytes have decided so, and scale the others up."""
     # Scaled last: backward, XLA would write gradients before and after that.
-    return jnp.where(decisions.reshape(h.shape) < survivors, h, 0.0) * (256 / survivors)
+    return jnp.where(decisions < survivors(rate), h, 0.0) * (256 / survivors(rate))
 
 
 def gelu(h: Array) -> Array:

@@ -1,20 +1,35 @@
 """The multi-layer perceptron of the paper."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax import Array
 
 from maxfl.core.losses import Loss, cross_entropy
-from maxfl.core.model import Model
+from maxfl.core.model import LocalSteps, Model
 from maxfl.models.arguments import check_dropout, check_widths
 from maxfl.models.fitting import ModelEntry, fit_features
-from maxfl.models.layers import Layer, dense, drop, init_dense
+from maxfl.models.gpu.support import most_perceptron_steps
+from maxfl.models.layers import (
+    Layer,
+    dense,
+    drop,
+    drop_by,
+    dropout_decisions,
+    init_dense,
+    survivors,
+)
 from maxfl.utils.errors import check_count
 
 PAPER = (64, 30)
 """Units of its hidden layers."""
+
+Layers = tuple[Layer, ...]
 
 
 def mlp(
@@ -56,19 +71,85 @@ def mlp(
 def _mlp(widths: tuple[int, ...], dropout: float, loss: Loss) -> Model:
     """Return the model itself, one for each set of checked arguments."""
 
-    def init(key: Array) -> tuple[Layer, ...]:
+    def init(key: Array) -> Layers:
         keys = jax.random.split(key, len(widths) - 1)
         return tuple(init_dense(k, n, m) for k, n, m in zip(keys, widths, widths[1:], strict=False))
 
-    def apply(params: tuple[Layer, ...], x: Array, key: Array | None = None) -> Array:
-        h = x.reshape(len(x), -1)
-        for depth, layer in enumerate(params[:-1]):
-            h = jax.nn.relu(dense(layer, h))
-            h = drop(key, h, dropout) if depth == 0 else h
-        return dense(params[-1], h)
-
     name = "mlp" if len(widths) > 2 else "logistic"
+    apply = _Perceptron(dropout)
     return Model(init, apply, loss, name=f"{name} {'-'.join(map(str, widths))}")
+
+
+@dataclass(frozen=True)
+class _Perceptron:
+    """What a multi-layer perceptron computes, and several of its local steps at once on a GPU."""
+
+    dropout: float
+
+    def __call__(self, params: Layers, x: Array, key: Array | None = None) -> Array:
+        """Compute outputs; with a key, in training mode."""
+        return _outputs(params, x, lambda h: drop(key, h, self.dropout))
+
+    @property
+    def survivors(self) -> int:
+        """Of 256 units of the first hidden layer, those that are not dropped."""
+        return survivors(self.dropout)
+
+    def most_steps(self, params: Layers, loss: Loss, batch: int) -> int:
+        """Return how many steps are taken at once; 0 without a kernel for them."""
+        is_usual = loss is cross_entropy and isinstance(params, tuple)
+        return most_perceptron_steps(batch, *jax.tree.leaves(params)) if is_usual else 0
+
+    def take_steps(self, params: Layers, steps: LocalSteps) -> Layers:
+        """Take steps on cross-entropy, with the dropout that each step's key draws."""
+        from maxfl.models.gpu import perceptron as gpu
+
+        count, batch = steps.y.shape
+        units = [layer.bias.size for layer in params]
+        form = gpu.Form(tuple(units), self.survivors, count, batch)
+
+        def decide(key: Array) -> Array:
+            return dropout_decisions(key, (batch, units[0]))
+
+        drops = len(units) > 1 and self.survivors < 256
+        decisions = jax.vmap(decide)(steps.keys) if drops else jnp.zeros(count, jnp.uint8)
+        batches = gpu.Batches(steps.y.astype(jnp.int32), decisions, steps.coefficients)
+        leaves, structure = jax.tree.flatten(params)
+        take = gpu.local_steps(form, partial(self._one_by_one, structure))
+        return jax.tree.unflatten(structure, take(steps.x, *batches, *leaves))
+
+    def _one_by_one(
+        self,
+        structure: Any,
+        x: Array,
+        y: Array,
+        decisions: Array,
+        coefficients: Array,
+        *leaves: Array,
+    ) -> tuple[Array, ...]:
+        """Take the steps in JAX."""
+
+        def dropped(r: Array, h: Array) -> Array:
+            return h if self.survivors == 256 else drop_by(decisions[r], h, self.dropout)
+
+        def step(r: Array, params: Layers) -> Layers:
+            def loss(params: Layers) -> Array:
+                outputs = _outputs(params, x[r], partial(dropped, r))
+                return (coefficients * cross_entropy(outputs, y[r])).sum()
+
+            return jax.tree.map(jnp.add, params, jax.grad(loss)(params))
+
+        params = jax.lax.fori_loop(0, len(y), step, jax.tree.unflatten(structure, leaves))
+        return tuple(jax.tree.leaves(params))
+
+
+def _outputs(params: Layers, x: Array, dropped: Callable[[Array], Array]) -> Array:
+    """Compute outputs, with what a function makes of the first hidden layer."""
+    h = x.reshape(len(x), -1)
+    for depth, layer in enumerate(params[:-1]):
+        h = jax.nn.relu(dense(layer, h))
+        h = dropped(h) if depth == 0 else h
+    return dense(params[-1], h)
 
 
 MLP = ModelEntry("mlp", mlp, fit_features)

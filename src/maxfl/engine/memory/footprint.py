@@ -17,7 +17,7 @@ from maxfl.engine.evaluation import score_samples
 from maxfl.engine.experiment import Experiment
 from maxfl.engine.layout import EvalBatch, Layout
 from maxfl.engine.memory.dataflow import Program, array_bytes
-from maxfl.engine.minibatches import Minibatches, Task, batch_gradient
+from maxfl.engine.minibatches import BatchGradient, Minibatches, Task
 from maxfl.engine.state import count_measures
 from maxfl.engine.trial_round import trial_client, trial_round
 
@@ -147,15 +147,19 @@ class Predictor:
         # An optimizer wants the gradient itself.
         is_added = rate_in_loss() and self._experiment.local_optimizer.is_plain
 
-        def gradient(client: Any, key: Any, w: Any, draw: Any, train: Any, frozen: Any) -> Any:
+        def step(client: Any, key: Any, w: Any, draw: Any, train: Any, frozen: Any) -> Any:
             task = Task(model, scaling, train, frozen)
-            found = batch_gradient(task, Minibatches(client, key, batch_size), w, draw)
+            gradient = BatchGradient(task, Minibatches(client, key, batch_size))
+            most = gradient.most_steps(w)
+            if most > 1 and is_added:
+                return gradient.take_steps(w, draw, most, jnp.float32(0))
+            found = gradient(w, draw)
             return advance(w, found, 1.0) if is_added else found
 
         number = jax.ShapeDtypeStruct((), jnp.int32)
         shared = _shapes(self._in_memory.train), self._frozen
         # Clients draw different rows: nothing but the data and frozen parameters is shared by them.
-        return _work(gradient, (number, self._key, self._params, number, *shared), varying=4)
+        return _work(step, (number, self._key, self._params, number, *shared), varying=4)
 
     def _losses(self, samples: int, varying: int) -> Work:
         """Count bytes on the way to some samples' losses; ``varying`` of (w, x, y) vary."""

@@ -11,6 +11,7 @@ from jax.custom_batching import custom_vmap
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
+from maxfl.models.gpu.program import traced_for
 from maxfl.models.gpu.sizes import ADDRESSES
 
 
@@ -51,22 +52,33 @@ def launch(
     grid: tuple[int, ...],
     warps: int = 4,
     stages: int = 1,
+    in_place: int = 0,
 ) -> list[Array]:
-    """Run a kernel whose programs see flat arrays of one client; the grid's first axis counts."""
+    """Run a kernel whose programs see flat arrays of one client; the grid's first axis counts.
+
+    So many of the last results take the place of the last arrays, ``in_place``: a program has read
+    of these what it needs before it stores results.
+    """
     flat = [a.reshape(len(a), -1) for a in arrays]
     widths = [a.shape[1] for a in flat] + [a.shape[1] for a in results]
     blocks = [pl.BlockSpec((None, width), lambda client, *_: (client, 0)) for width in widths]
 
+    of_arrays, of_results = len(flat) - in_place, len(results) - in_place
+    aliases = {of_arrays + i: of_results + i for i in range(in_place)}
+
     def run(*flat: Array, interpret: bool) -> list[Array]:
-        return pl.pallas_call(
+        call = pl.pallas_call(
             kernel,
             out_shape=results,
             grid=grid,
             in_specs=blocks[: len(flat)],
             out_specs=blocks[len(flat) :],
+            input_output_aliases=aliases,
             compiler_params=triton.CompilerParams(num_warps=warps, num_stages=stages),
             interpret=interpret,
-        )(*flat)
+        )
+        with traced_for(interpret=interpret):
+            return call(*flat)
 
     return jax.lax.platform_dependent(
         *flat, cpu=partial(run, interpret=True), default=partial(run, interpret=False)

@@ -1,5 +1,8 @@
 """What a program of a kernel does: load, store and multiply tiles, and count addresses."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import jax
@@ -40,3 +43,22 @@ def divide(number: Array, size: int) -> tuple[Array, Array]:
     if size == 1:
         return number, jnp.zeros_like(number)
     return jax.lax.div(number, jnp.int32(size)), jax.lax.rem(number, jnp.int32(size))
+
+
+def wait() -> None:
+    """Let all warps of a program come here before any goes on: what they stored can be read."""
+    if not _interpreted.get():
+        triton.debug_barrier()
+
+
+@contextmanager
+def traced_for(*, interpret: bool) -> Iterator[None]:
+    """Say whether kernels that are traced within are for the interpreter, which has no warps."""
+    token = _interpreted.set(interpret)
+    try:
+        yield
+    finally:
+        _interpreted.reset(token)
+
+
+_interpreted = ContextVar("interpreted", default=False)

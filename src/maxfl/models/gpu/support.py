@@ -15,10 +15,13 @@ from jax import Array
 from maxfl.models.gpu.places import Geometry
 from maxfl.models.gpu.sizes import (
     ADDRESSES,
+    LARGEST_BATCH,
     LARGEST_IMAGE,
     LONGEST,
     MOST_CHANNELS,
     MOST_FEATURES,
+    MOST_SAMPLES,
+    WIDEST_LAYER,
     WIDEST_ROW,
     power_of_two,
 )
@@ -69,6 +72,19 @@ def takes_attention(together: Array, heads: int) -> bool:
     _, length, wide = together.shape
     fits = length <= LONGEST and wide <= 3 * heads * MOST_FEATURES and wide % (3 * heads) == 0
     return fits and together.size < ADDRESSES and _takes("attention", together)
+
+
+def most_perceptron_steps(batch: int, *parameters: Array) -> int:
+    """Return how many local steps of a perceptron are taken at once; 0 if there is no kernel.
+
+    Args:
+        batch: Samples of a minibatch.
+        parameters: Weight and bias of each layer.
+    """
+    widest = max(bias.size for bias in parameters[1::2])
+    fits = widest <= WIDEST_LAYER and batch <= LARGEST_BATCH
+    is_usual = parameters[0].dtype == jnp.float32
+    return MOST_SAMPLES // batch if fits and is_usual and _takes("perceptron", *parameters) else 0
 
 
 def _takes(kind: str, *arrays: Array) -> bool:

@@ -4,12 +4,21 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax import Array
 
-from maxfl.models.gpu import attention, group_norm, layer_norm
+from maxfl.models.gpu import attention, group_norm, layer_norm, perceptron
 from maxfl.models.gpu.places import pooled_geometries, window_geometry
 from maxfl.models.gpu.products import pooled_products, window_products, window_sums
-from maxfl.models.gpu.sizes import LARGEST_IMAGE, LONGEST, MOST_CHANNELS, MOST_FEATURES, WIDEST_ROW
+from maxfl.models.gpu.sizes import (
+    LARGEST_BATCH,
+    LARGEST_IMAGE,
+    LONGEST,
+    MOST_CHANNELS,
+    MOST_FEATURES,
+    WIDEST_LAYER,
+    WIDEST_ROW,
+)
 
 
 def try_convolution(dtype: str) -> None:
@@ -64,6 +73,20 @@ def try_attention(dtype: str) -> None:
         _compile(kernels, dtype, (1, length, 3 * MOST_FEATURES))
 
 
+def try_perceptron(dtype: str) -> None:
+    """Compile steps of the widest layers and the largest minibatches, which are float32 alone."""
+    assert dtype == "float32"
+    form = perceptron.Form((WIDEST_LAYER,) * 3, 128, 2, LARGEST_BATCH)
+
+    def kernels(x: Array, w: Array, b: Array, y: Array) -> Any:
+        decisions = jnp.zeros((form.steps, form.batch, WIDEST_LAYER), jnp.uint8)
+        batches = perceptron.Batches(y.astype(jnp.int32), decisions, y[0])
+        return perceptron.take_steps(form, x, batches, w, b, w, b, w, b)
+
+    shapes = (form.samples, WIDEST_LAYER), (WIDEST_LAYER, WIDEST_LAYER), (WIDEST_LAYER,)
+    _compile(kernels, dtype, *shapes, (form.steps, form.batch))
+
+
 def _compile(kernels: Callable[..., Any], dtype: str, *shapes: tuple[int, ...]) -> None:
     jax.jit(kernels).lower(*(jax.ShapeDtypeStruct(shape, dtype) for shape in shapes)).compile()
 
@@ -73,5 +96,6 @@ TRIALS: dict[str, Callable[[str], None]] = {
     "group normalisation": try_group_norm,
     "layer normalisation": try_layer_norm,
     "attention": try_attention,
+    "perceptron": try_perceptron,
 }
 """By what the kernels compute."""

@@ -1,0 +1,264 @@
+"""Several local steps of a multi-layer perceptron at once, of which few numbers depend on others.
+
+    h_0 = x,   h_l = relu(h_{l−1} W_l + b_l),   outputs = h_{L−1} W_L + b_L
+    d_L = c (softmax(outputs) − y),   d_l = d_{l+1} W_{l+1}ᵀ where h_l > 0
+    W_l ← W_l + h_{l−1}ᵀ d_l,   b_l ← b_l + Σ d_l
+
+with c = −η/b for each sample of a minibatch, and units of h_1 dropped. The first layer has nearly
+all weights, but what it gives at step r follows from the weights before the first step,
+
+    x_r W_1^(r) = x_r W_1^(0) + Σ_{s<r} (x_r x_sᵀ) d_s,   W_1 ← W_1^(0) + Σ_s x_sᵀ d_s
+
+so that three large products, x W_1, x xᵀ and xᵀ d of all minibatches, take the place of two small
+ones a step. What is left runs in one launch, a program for each client, whose later layers stay in
+registers meanwhile.
+"""
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import triton
+
+from maxfl.models.gpu.fused import fused
+from maxfl.models.gpu.launch import launch, over_clients
+from maxfl.models.gpu.program import count, load, multiply, store, wait
+from maxfl.models.gpu.sizes import power_of_two
+
+TILE, WARPS = 64, 4
+"""Earlier samples that are multiplied at once, and a program's warps; measured on an H200."""
+
+
+class Form(NamedTuple):
+    """Sizes of a perceptron and of its steps.
+
+    Attributes:
+        widths: Units of each hidden layer, and outputs.
+        survivors: Of 256 units of the first hidden layer, in training.
+        steps: Number of minibatches.
+        batch: Samples of each.
+    """
+
+    widths: tuple[int, ...]
+    survivors: int
+    steps: int
+    batch: int
+
+    @property
+    def scale(self) -> float:
+        """Factor of units that are not dropped, so that the mean stays."""
+        return 256 / self.survivors
+
+    @property
+    def held(self) -> int:
+        """Samples that a program holds: a power of two, as all sizes within one must be."""
+        return power_of_two(self.batch)
+
+    @property
+    def samples(self) -> int:
+        """Samples of all minibatches."""
+        return self.steps * self.batch
+
+
+class Batches(NamedTuple):
+    """Minibatches of a client, beside their features.
+
+    Attributes:
+        labels: int32[steps, batch].
+        decisions: Over units of the first hidden layer, uint8[steps, batch, units]: those below
+            ``survivors`` pass. Anything where all do.
+        coefficients: c, float32[batch].
+    """
+
+    labels: Array
+    decisions: Array
+    coefficients: Array
+
+
+class Layer(NamedTuple):
+    """What a program holds of a layer: weight [inputs, outputs], of W_1 nothing; bias [outputs]."""
+
+    weight: Array
+    bias: Array
+
+
+def local_steps(form: Form, plain: Callable[..., Any]) -> Callable[..., tuple[Array, ...]]:
+    """Return the function of inputs [steps, batch, ...], ``Batches`` and parameters.
+
+    Args:
+        form: Sizes.
+        plain: The same function in JAX.
+    """
+    size = len(Batches._fields)
+
+    def forward(x: Array, *arrays: Array) -> tuple[tuple[Array, ...], tuple[()]]:
+        flat = x.reshape(form.samples, -1)
+        return take_steps(form, flat, Batches(*arrays[:size]), *arrays[size:]), ()
+
+    def backward(arguments: tuple[Array, ...], _: tuple[()], g: Any) -> tuple[Array, ...]:
+        return jax.vjp(plain, *arguments)[1](g)
+
+    return fused(plain, forward, backward)
+
+
+def take_steps(form: Form, x: Array, batches: Batches, *parameters: Array) -> tuple[Array, ...]:
+    """Take steps on minibatches of a client, one after another; return its parameters.
+
+    Args:
+        form: Sizes.
+        x: Features of all samples, [samples, inputs].
+        batches: What else they have.
+        parameters: Weight and bias of each layer.
+    """
+    weight, *others = parameters
+    # Apart: XLA would join the weights and xᵀ, and multiply x by both at once.
+    x, products = jax.lax.optimization_barrier((x, x @ weight))
+    changes, *others = over_clients(
+        functools.partial(_take_steps, form), products, x @ x.T, *batches, *others
+    )
+    return weight + x.T @ changes, *others
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _take_steps(form: Form, *arrays: Array) -> tuple[Array, ...]:
+    """Return d_1 of all samples, b_1 and the later layers."""
+    products, others = arrays[0], arrays[2 + len(Batches._fields) :]
+    wanted = products, *others
+    results = [jax.ShapeDtypeStruct((len(a), a.size // len(a)), a.dtype) for a in wanted]
+    kernel = functools.partial(_kernel, form)
+    found = launch(kernel, arrays, results, (len(products),), WARPS, in_place=len(others))
+    return tuple(a.reshape(b.shape) for a, b in zip(found, wanted, strict=True))
+
+
+def _kernel(form: Form, products: Any, gram: Any, *references: Any) -> None:
+    """Take all steps of a client."""
+    batches, rest = Batches(*references[:3]), references[3:]
+    before, (changes, *after) = rest[: len(rest) // 2], rest[len(rest) // 2 :]
+
+    def step(r: Array, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
+        at = _samples(form, r)
+        product = load(products, *at) + _of_earlier_steps(form, gram, changes, r)
+        change, layers = _later_layers(form, batches, r, product, layers)
+        store(changes, *at, change)
+        wait()
+        return layers
+
+    layers = jax.lax.fori_loop(0, form.steps, step, _load_layers(form, before))
+    _store_layers(form, after, layers)
+
+
+def _of_earlier_steps(form: Form, gram: Any, changes: Any, r: Array) -> Array:
+    """Return Σ_{s<r} (x_r x_sᵀ) d_s."""
+    row, unit, _ = _samples(form, r)
+    sample = jax.lax.div(row, jnp.int32(form.widths[0]))
+
+    def add(tile: Array, total: Array) -> Array:
+        other = tile * TILE + count(TILE)
+        is_earlier = other < r * form.batch
+        is_sample = count(form.held) < form.batch
+        inner = load(gram, sample * form.samples, other, is_sample[:, None] & is_earlier[None, :])
+        is_unit = unit < form.widths[0]
+        change = load(changes, other * form.widths[0], unit, is_earlier[:, None] & is_unit[None, :])
+        return total + multiply(inner, change)
+
+    nothing = jnp.zeros((form.held, len(unit)), jnp.float32)
+    return jax.lax.fori_loop(0, pl.cdiv(r * form.batch, TILE), add, nothing)
+
+
+def _samples(form: Form, r: Array) -> tuple[Array, Array, Array]:
+    """Return where a minibatch's units of h_1 lie: rows, columns, and whether both exist."""
+    units = form.widths[0]
+    sample, unit = count(form.held), count(power_of_two(units))
+    exists = (sample < form.batch)[:, None] & (unit < units)[None, :]
+    return (r * form.batch + sample) * units, unit, exists
+
+
+def _later_layers(
+    form: Form, batches: Batches, r: Array, product: Array, layers: tuple[Layer, ...]
+) -> tuple[Array, tuple[Layer, ...]]:
+    """Return d_1 of a minibatch, and the layers after its step.
+
+    Args:
+        form: Sizes.
+        batches: Labels, decisions and coefficients.
+        r: The minibatch's number.
+        product: h_0 W_1.
+        layers: Of which the first has its bias alone.
+    """
+    hidden: list[Array] = []
+    outputs = product + layers[0].bias[None, :]
+    for layer in layers[1:]:
+        h = jnp.where(outputs <= 0, 0.0, outputs)  # ``jnp.maximum`` loses NaN in a Triton kernel
+        hidden.append(h if hidden else _drop(form, batches, r, h))
+        outputs = multiply(hidden[-1], layer.weight) + layer.bias[None, :]
+    change, found = _output_change(form, batches, r, outputs), []
+    for layer, h in zip(reversed(layers[1:]), reversed(hidden), strict=True):
+        weight = layer.weight + multiply(h.T, change)
+        found.append(Layer(weight, layer.bias + change.sum(0)))
+        change = jnp.where(h > 0, multiply(change, layer.weight.T), 0.0)
+    change *= form.scale if hidden else 1.0
+    found.append(Layer(layers[0].weight, layers[0].bias + change.sum(0)))
+    return change, tuple(reversed(found))
+
+
+def _drop(form: Form, batches: Batches, r: Array, h: Array) -> Array:
+    """Zero the units over which bytes have decided so, and scale the others up."""
+    if form.survivors == 256:
+        return h
+    decisions = load(batches.decisions, *_samples(form, r)).astype(jnp.int32)
+    return jnp.where(decisions < form.survivors, h, 0.0) * form.scale
+
+
+def _output_change(form: Form, batches: Any, r: Array, outputs: Array) -> Array:
+    """Return d_L; 0 where there is no sample or no output."""
+    sample, output = count(form.held), count(outputs.shape[1])
+    is_sample, is_output = sample < form.batch, output < form.widths[-1]
+    at = r * form.batch + sample
+    label = triton.load(batches.labels.at[at], mask=is_sample, other=jnp.int32(0))
+    c = triton.load(batches.coefficients.at[sample], mask=is_sample, other=0.0)
+    outputs = jnp.where(is_output[None, :], outputs, -jnp.inf)
+    # A maximum without NaN does no harm: the difference from it is NaN again.
+    powers = jnp.exp(outputs - outputs.max(1)[:, None])
+    share = powers / powers.sum(1)[:, None]
+    is_label = label[:, None] == output[None, :]
+    change = c[:, None] * (share - is_label.astype(jnp.float32))
+    return jnp.where(is_sample[:, None] & is_output[None, :], change, 0.0)
+
+
+def _load_layers(form: Form, references: Sequence[Any]) -> tuple[Layer, ...]:
+    """Load what stays in registers; 0 where there is nothing."""
+    found = []
+    for (inputs, outputs), weight, bias in _each_layer(form, references):
+        output = count(power_of_two(outputs))
+        b = triton.load(bias.at[output], mask=output < outputs, other=0.0)
+        w: Any = () if weight is None else load(weight, *_place(inputs, outputs))
+        found.append(Layer(w, b))
+    return tuple(found)
+
+
+def _store_layers(form: Form, references: Sequence[Any], layers: tuple[Layer, ...]) -> None:
+    """Store layers."""
+    each = zip(_each_layer(form, references), layers, strict=True)
+    for ((inputs, outputs), weight, bias), layer in each:
+        output = count(power_of_two(outputs))
+        triton.store(bias.at[output], layer.bias, mask=output < outputs)
+        if weight is not None:
+            store(weight, *_place(inputs, outputs), layer.weight)
+
+
+def _each_layer(
+    form: Form, references: Sequence[Any]
+) -> Iterator[tuple[tuple[int, int], Any, Any]]:
+    """Give each layer's sizes, and where its weight and bias are; of W_1 nothing."""
+    sizes = zip((0, *form.widths), form.widths, strict=False)
+    yield from zip(sizes, (None, *references[1::2]), references[::2], strict=True)
+
+
+def _place(inputs: int, outputs: int) -> tuple[Array, Array, Array]:
+    """Return where a weight lies: rows, columns, and whether both exist."""
+    i, j = count(power_of_two(inputs)), count(power_of_two(outputs))
+    return i * outputs, j, (i < inputs)[:, None] & (j < outputs)[None, :]
