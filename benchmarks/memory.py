@@ -4,7 +4,8 @@
 
 A prediction needs shapes alone: it is made here as it would be there, with a GPU's kernels, and as
 much computed at once. What was used stands in models-gpu.json, sweeps-gpu.json and lora.json, below
-benchmarks/results. Writes memory-gpu.json there or the file given.
+benchmarks/results, and in the first two's later ones (models-later-gpu.json, sweeps-later-gpu.json)
+for the cases that are there. Writes memory-gpu.json there or the file given.
 """
 
 import json
@@ -27,6 +28,10 @@ from maxfl.engine.layout import choose_eval_batch
 RESULTS = Path(__file__).parent / "results"
 FREE = 0.75 * 139.8 * 2**30
 """Bytes that JAX has on an H200."""
+
+
+CHANGED = {"logistic"}
+"""Models that compute something else since their memory was measured."""
 
 
 class Memory(NamedTuple):
@@ -58,13 +63,11 @@ def predictions(*only: str) -> Iterator[Memory]:
 def recorded(*only: str) -> Iterator[tuple[str, maxfl.Simulation, float]]:
     """Give cases with their simulations, and the GiB that they used."""
     zoo = {(c.label, c.cohort): c for c in models.cases(on_cpu=False, quick=False)}
-    for row in read("models-gpu"):
-        name = f"{row['label']}, {row['cohort']} clients"
-        if not only or name in only:
+    for name, row in latest("models", "{label}, {cohort} clients").items():
+        if (not only or name in only) and row["label"] not in CHANGED:
             case = zoo[row["label"], row["cohort"]]
             yield name, models.simulation_of(case), row["peak_gib"]
-    for row in read("sweeps-gpu"):
-        name = f"{row['model']}, {row['method']}, {row['configurations']} configurations"
+    for name, row in latest("sweeps", "{model}, {method}, {configurations} configurations").items():
         if not only or name in only:
             fields = (row[field] for field in sweeps.Case._fields)
             yield name, sweeps.simulation_of(sweeps.Case(*fields)), row["peak_gib"]
@@ -73,6 +76,12 @@ def recorded(*only: str) -> Iterator[tuple[str, maxfl.Simulation, float]]:
         if not only or name in only:
             simulation = lora.simulation_of(row["batch"], row["length"])
             yield name, simulation, row["peak"] / 2**30
+
+
+def latest(name: str, case: str) -> dict[str, Any]:
+    """Read what was measured last of each case."""
+    rows = [*read(f"{name}-gpu"), *read(f"{name}-later-gpu")]
+    return {case.format(**row): row for row in rows}
 
 
 def read(name: str) -> Any:

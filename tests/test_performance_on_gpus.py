@@ -8,10 +8,32 @@ from support.commands import ROOT
 from support.pages import read_results, read_rounds, rows_of, shown, words_of
 
 PAGE = "docs/performance.md"
+LATER = "mlp"
+"""The model whose rows are of the later session; all others are of the earlier one."""
+
+
+def times(framework, *, session=""):
+    """Milliseconds a round of maxfl or torch, by model, cohort and what else tells cases apart."""
+    name = "torch" if framework == "torch" else "models"
+    return {
+        (r.get("label", r["model"]), r["cohort"], *(r[k] for k in ("variant",) if k in r)): r[
+            "ms_a_round"
+        ]
+        for r in read_rounds(f"{name}{session}-gpu")
+        if "ms_a_round" in r
+    }
+
+
+def shown_times(framework):
+    """The same as the page shows them: of one session each."""
+    found = {case: ms for case, ms in times(framework).items() if case[0] != LATER}
+    later = times(framework, session="-later").items()
+    return {case: ms for case, ms in later if case[0] == LATER} | found
 
 
 def test_the_performance_page_agrees_with_sweeps_on_a_gpu():
-    found = {(r["model"], r["method"], r["configurations"]): r for r in read_rounds("sweeps-gpu")}
+    rows = read_rounds("sweeps-later-gpu")
+    found = {(r["model"], r["method"], r["configurations"]): r for r in rows}
     names = {
         "FedAvg": ("mlp", "fedavg"),
         "MaxFL": ("mlp", "maxfl"),
@@ -25,9 +47,9 @@ def test_the_performance_page_agrees_with_sweeps_on_a_gpu():
 
 def test_the_performance_page_agrees_with_what_was_measured_without_kernels():
     before = {(r["label"], r["cohort"]): r["ms_a_round"] for r in read_rounds("no-kernels-gpu")}
-    now = {(r["label"], r["cohort"]): r["ms_a_round"] for r in read_rounds("models-gpu")}
+    now = shown_times("maxfl")
     rows = rows_of(PAGE, "| ms a round | XLA alone |")
-    with_kernels = "cnn", "cnn-leaf", "resnet", "transformer"
+    with_kernels = "mlp", "cnn", "cnn-leaf", "resnet", "transformer"
     assert rows == [
         [f"{label}, {cohort} clients", shown(ms), shown(now[label, cohort])]
         for (label, cohort), ms in before.items()
@@ -39,31 +61,41 @@ def test_the_performance_page_agrees_with_what_was_measured_without_kernels():
     alone, at_once = (r["ms_a_round"] for r in read_rounds("sweeps-gpu") if r["model"] == "cnn")
     cheaper = f"where one alone takes {alone:.2f} ({alone / at_once:.1f} times)"
     assert f"Each of 64 CNNs takes {at_once:.2f} ms {cheaper}" in words
-    assert f"one CNN alone took {alone:.2f} ms in the sweeps below" in words
+    longer = times("maxfl", session="-later")
+    in_longer_blocks = f"it took {shown(longer['cnn', 10])} and {shown(longer['cnn', 100])} ms"
+    assert f"blocks of a second or more, {in_longer_blocks} in the later session" in words
+    assert longer["cnn", 10] < now["cnn", 10]
+    assert longer["cnn", 100] < now["cnn", 100]
     assert at_once > alone / 4, "a target that is called missed"
     share = now["cnn", 100] / now["cnn", 10] / 10
     assert f"each client takes {share:.2f} of what it takes with ten" in words
 
 
 def test_what_is_compared_on_a_gpu_was_measured_on_one_card():
-    names = "torch-gpu", "models-gpu", "sweeps-gpu", "kernels-gpu", "profiles-gpu"
-    assert len({(read_results(name)["date"], read_results(name)["card"]) for name in names}) == 1
-    assert "All rows were measured in one session on one card" in words_of(PAGE)
+    earlier = "torch-gpu", "models-gpu", "sweeps-gpu", "kernels-gpu", "profiles-gpu"
+    later = "torch-later-gpu", "models-later-gpu", "sweeps-later-gpu"
+    for names in (earlier, later):
+        assert len({(read_results(n)["date"], read_results(n)["card"]) for n in names}) == 1
+    assert "The rows of the MLP were measured in one session on one card" in words_of(PAGE)
+    assert "all others in an earlier session on another card" in words_of(PAGE)
+    before = (
+        ms for case, ms in times("torch").items() if case[0] == "mlp" and "compile" in case[2]
+    )
+    assert "fastest variant took {:.2f} and {:.2f} ms that way".format(*before) in words_of(PAGE)
 
 
 def test_targets_on_a_gpu_are_of_the_results():
-    ours = {(r["label"], r["cohort"]): r["ms_a_round"] for r in read_rounds("models-gpu")}
-    theirs = {}
-    for r in read_rounds("torch-gpu"):
-        case = r["model"].split(" by ")[0], r["cohort"]
-        theirs[case] = min(theirs.get(case, float("inf")), r.get("ms_a_round", float("inf")))
+    ours, theirs = shown_times("maxfl"), {}
+    for (model, cohort, _), ms in shown_times("torch").items():
+        case = model.split(" by ")[0], cohort
+        theirs[case] = min(theirs.get(case, ms), ms)
     rows = rows_of(PAGE, "| target: times PyTorch's")
     targets = [target.split(": ") for target, *_ in rows]
     assert targets == [["mlp", "3"], ["cnn", "3"], ["resnet", "2"], ["transformer", "2"]]
     for (model, least), (_, *cells, verdict) in zip(targets, rows, strict=True):
-        times = [theirs[model, cohort] / ours[model, cohort] for cohort in (10, 100)]
-        assert cells == [f"{ratio:.2f}" for ratio in times]
-        assert verdict == ("reached" if min(times) >= float(least) else "missed")
+        ratios = [theirs[model, cohort] / ours[model, cohort] for cohort in (10, 100)]
+        assert cells == [f"{ratio:.2f}" for ratio in ratios]
+        assert verdict == ("reached" if min(ratios) >= float(least) else "missed")
 
 
 def test_layers_of_kernels_are_those_measured_and_as_exact_as_those_of_xla():
@@ -95,12 +127,15 @@ def test_what_bounds_a_thousand_mlps_is_counted():
     weights = (inputs + 1) * first + (first + 1) * second + (second + 1) * classes
     passed = 4 * 3 * (weights + batch * inputs) * clients * steps
     bound = 1000 * passed / 4.8e12
-    found = {(r["method"], r["configurations"]): r["ms_a_round"] for r in read_rounds("sweeps-gpu")}
+    before, now = (
+        {(r["method"], r["configurations"]): r["ms_a_round"] for r in read_rounds(name)}
+        for name in ("sweeps-gpu", "sweeps-later-gpu")
+    )
     words = words_of(PAGE)
-    share = bound / found["fedavg", 1000]
-    assert f"at 4.8 TB/s, {bound:.3f} ms a round, {share:.2f} of the time that it takes" in words
-    assert f"The target allowed for {bound / 0.040:.2f}" in words
-    assert found["fedavg", 1000] > 0.040, "a target that is called missed"
+    assert f"at 4.8 TB/s, that alone takes {bound:.3f} ms a round" in words
+    assert "Each of a thousand MLPs takes less than the 0.040 ms that were the target" in words
+    assert f"step by step it took {before['fedavg', 1000]:.3f}" in words
+    assert max(now["fedavg", 1000], now["maxfl", 1000]) < 0.040
 
 
 def test_most_weights_of_leafs_cnn_are_in_a_dense_layer():
@@ -117,12 +152,12 @@ def test_what_bounds_models_on_a_gpu_is_of_their_profiles():
         for p in read_results(name)["profiles"]
         if (p["label"] == "transformer") == (name == "profiles-earlier-gpu")
     }
-    times = {(r["label"], r["cohort"]): r["ms_a_round"] for r in read_rounds("models-gpu")}
+    measured = times("maxfl")
     words = words_of(PAGE)
 
     def step(case):
         """Return the microseconds of a step."""
-        return 1000 * times[case] / 20
+        return 1000 * measured[case] / 20
 
     def share(case, *names):
         """Return the share of a step that kernels of these names take, of those not evaluating."""
@@ -131,11 +166,11 @@ def test_what_bounds_models_on_a_gpu_is_of_their_profiles():
         return named / step(case)
 
     of_a_step = [k for k in profiles["mlp", 10]["longest"] if k["a_step"] >= 1]
-    assert f"a step is {sum(k['a_step'] for k in of_a_step):.0f} of 1 to 3 µs each" in words
+    assert f"one by one: {sum(k['a_step'] for k in of_a_step):.0f} a step of 1 to 3 µs" in words
     assert sum(k["us_a_step"] for k in of_a_step) > 0.95 * step(("mlp", 10)), "little between them"
     assert {round(k["us_a_step"]) for k in of_a_step} == {1, 2, 3}
     assert sum("gemm" in k["kernel"] for k in of_a_step) == 8
-    assert "of which eight are matrix products" in words
+    assert "of which eight were matrix products" in words
     second = {"_product_kernel", "_sum_kernel", "_pooling_kernel__1"}
     longest = profiles["cnn", 10]["longest"][:3]
     assert {k["kernel"] for k in longest} == second
@@ -191,12 +226,12 @@ def test_memory_on_a_gpu_is_predicted_to_within_a_half():
     assert f"The {len(rows)} recorded cases" in words
     assert f"between {min(shares):.2f} and {max(shares):.2f} times what is predicted" in words
     found = {row["case"]: row for row in rows}
-    fedavg, maxfl = (found[f"mlp, {m}, 1000 configurations"] for m in ("fedavg", "maxfl"))
-    assert (
-        f"{fedavg['predicted']:.1f} GiB for a thousand configurations of FedAvg where "
-        f"{fedavg['used']:.1f} were used, {maxfl['predicted']:.1f} of MaxFL where "
-        f"{maxfl['used']:.1f} were"
-    ) in words
+    for method in ("fedavg", "maxfl"):
+        row = found[f"mlp, {method}, 1000 configurations"]
+        assert (
+            f"{row['predicted']:.1f} GiB for a thousand configurations of the MLP, FedAvg or "
+            f"MaxFL, where {row['used']:.1f} were used"
+        ) in words
 
 
 @pytest.mark.slow
@@ -233,16 +268,13 @@ def test_the_performance_page_agrees_with_precisions():
 
 
 def test_the_performance_page_agrees_with_models_on_a_gpu_beside_pytorch():
-    maxfl = {(r["label"], r["cohort"]): r["ms_a_round"] for r in read_rounds("models-gpu")}
-    torch = {
-        (r["model"], r["cohort"], r["variant"]): r["ms_a_round"]
-        for r in read_rounds("torch-gpu") if "ms_a_round" in r
-    }  # fmt: skip
-    versions = [
-        read_results(f"{name}")[framework].split("+")[0]
-        for name, framework in (("torch-gpu", "torch"), ("models-gpu", "jax"))
-    ]
-    assert "PyTorch {}, JAX {}".format(*versions) in words_of(PAGE)
+    maxfl, torch = shown_times("maxfl"), shown_times("torch")
+    for session in ("", "-later"):
+        versions = [
+            read_results(f"{name}{session}-gpu")[framework].split("+")[0]
+            for name, framework in (("torch", "torch"), ("models", "jax"))
+        ]
+        assert "PyTorch {}, JAX {}".format(*versions) in words_of(PAGE)
     variants = [
         "one by one", "one by one, CUDA graph", "vmap", "vmap, CUDA graph",
         "vmap, torch.compile, CUDA graph",
@@ -251,9 +283,9 @@ def test_the_performance_page_agrees_with_models_on_a_gpu_beside_pytorch():
     expected = {
         f"{case[0]}, {case[1]} clients": [shown(ours) if case in maxfl else "", *printed]
         for case, ours in (maxfl | windows).items()
-        for times in [[torch.get((*case, variant)) for variant in variants]]
-        for printed in [[f"{shown(ms)} ({ms / ours:.1f})" if ms else "" for ms in times]]
-        if case in maxfl or any(times)
+        for theirs in [[torch.get((*case, variant)) for variant in variants]]
+        for printed in [[f"{shown(ms)} ({ms / ours:.1f})" if ms else "" for ms in theirs]]
+        if case in maxfl or any(theirs)
     }
     rows = rows_of(PAGE, "| ms a round (of maxfl's) |")
     assert {name: cells for name, *cells in rows} == expected

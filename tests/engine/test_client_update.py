@@ -1,10 +1,13 @@
 """Clients fine-tune the model: on training data only, before they weigh it, seen or unseen."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import maxfl
 from maxfl.core.prng import Purpose
+from maxfl.engine.minibatches import BatchGradient, Minibatches, Task
 from support import oracle
 from support.oracle_runs import (
     LR,
@@ -18,7 +21,7 @@ from support.oracle_runs import (
     participants,
     trained,
 )
-from support.small import SMALL
+from support.small import MODEL, SMALL
 
 STEPS = (0, 3)
 """Of two configurations; the first does not fine-tune."""
@@ -69,3 +72,13 @@ def test_finetuning_sweeps_and_zero_steps_are_the_global_model(finetuned):
     np.testing.assert_allclose(personal.judging_loss[0], shared.judging_loss[0], atol=1e-5)
     assert (personal.judging_loss[1, -1] < shared.judging_loss[1, -1]).mean() > 0.7
     assert finetuned.gm_appeal("unseen", model="personal").shape == (2, 5)
+
+
+def test_a_method_may_name_the_scale_of_a_gradient():
+    train = jax.tree.map(jnp.asarray, SMALL.train)
+    gradient = BatchGradient(
+        Task(MODEL, SMALL.input_scaling, train), Minibatches(0, jax.random.key(0), 4)
+    )
+    params = MODEL.init(jax.random.key(1))
+    twice, once = gradient(params, 0, scale=2.0), gradient(params, 0)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, 2 * b, rtol=1e-5), twice, once)

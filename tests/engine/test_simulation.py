@@ -19,8 +19,9 @@ from maxfl.engine import simulation as simulation_module
 from maxfl.engine.evaluation import score_samples
 from maxfl.engine.layout import EvalBatch
 from maxfl.engine.minibatches import Task
+from maxfl.models import mlp
 from support.compare import assert_same
-from support.federations import make_clients
+from support.federations import CLASSES, FEATURES, make_clients
 from support.small import (
     DROPOUT_MODEL,
     MODEL,
@@ -52,6 +53,26 @@ def test_the_layout_of_an_accelerator_does_not_matter(monkeypatch):
     compiled_steps = session.compiled_steps
     monkeypatch.setattr(session, "compiled_steps", lambda steps, _: compiled_steps(steps, "gpu"))
     assert_same(simulate(**sweep(Choice(), max_parallel=3)), in_turn, 1e-5)
+
+
+@pytest.mark.slow
+def test_local_steps_at_once_give_the_same_run(monkeypatch):
+    """What a perceptron's kernel is for on a GPU: 2 + 1 steps, of minibatches of two sizes."""
+    choices = Choice(), Choice(4, batch_size=2)
+    one_by_one, compiled_steps = train(**sweep(*choices)), session.compiled_steps
+    monkeypatch.setattr(session, "compiled_steps", lambda steps, _: compiled_steps(steps, "gpu"))
+    monkeypatch.setattr(mlp, "most_perceptron_steps", lambda *_: 2)
+    at_once, take_steps = set(), mlp._Perceptron.take_steps
+
+    def counted(model, params, steps):
+        at_once.add(len(steps.y))
+        return take_steps(model, params, steps)
+
+    monkeypatch.setattr(mlp._Perceptron, "take_steps", counted)
+    # As many units are dropped, by another model: it is traced anew.
+    again = maxfl.mlp(FEATURES, (6, 5), CLASSES, dropout=0.4001)
+    assert_same(simulate(**sweep(*choices, model=again)), one_by_one, 1e-5)
+    assert at_once == {1, 2}
 
 
 @pytest.mark.slow

@@ -5,7 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from maxfl.models.layers import CHUNK, drop, in_chunks
+from maxfl.models.layers import (
+    CHUNK,
+    drop,
+    drop_by,
+    dropout_decisions,
+    in_chunks,
+    survivors,
+)
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
@@ -25,6 +32,22 @@ def test_a_rate_below_half_a_step_drops_nothing():
     h = jnp.ones((4000, 3))
     assert drop(jax.random.key(1), h, 0.0019).all()
     assert (drop(jax.random.key(1), h, 0.00196) == 0).mean() == pytest.approx(1 / 256, rel=0.3)
+
+
+def test_a_byte_decides_over_a_unit():
+    """Of 256 units 64 survive: those with a byte below 64, four times as large."""
+    assert [survivors(rate) for rate in (0.0, 0.75, 0.999)] == [256, 64, 1]
+    decisions = jnp.asarray([[0, 63, 64], [255, 100, 1]], jnp.uint8)
+    dropped = drop_by(decisions, jnp.asarray([[1.0, 2, 3], [jnp.nan, 5, 6]]), 0.75)
+    np.testing.assert_array_equal(dropped, [[4, 8, 0], [0, 0, 24]])
+
+
+@pytest.mark.parametrize("shape", [(5, 8), (3, 7), (2, 3, 5)])
+def test_decisions_may_be_drawn_before(shape):
+    key, h = jax.random.key(2), jnp.arange(1.0, 1 + np.prod(shape)).reshape(shape)
+    decisions = dropout_decisions(key, shape)
+    assert (decisions.shape, decisions.dtype) == (shape, jnp.uint8)
+    np.testing.assert_array_equal(drop_by(decisions, h, 0.3), drop(key, h, 0.3))
 
 
 @pytest.mark.parametrize("samples", [3, CHUNK, 2 * CHUNK, 2 * CHUNK + 5])

@@ -73,7 +73,7 @@ class BatchGradient(NamedTuple):
     task: Task
     minibatches: Minibatches
 
-    def __call__(self, params: Params, draw: Any, scale: Any = 1.0, /) -> Params:
+    def __call__(self, params: Params, draw: Any, scale: Any = 1.0) -> Params:
         """Compute ``scale`` times the gradient of the mean loss on minibatch ``draw``.
 
         The minibatch is drawn with replacement, so a client of any size, one sample or ten
@@ -102,14 +102,21 @@ class BatchGradient(NamedTuple):
         most = self.most_steps(params)
         if most < 2 or steps < 1:
             return None
-        at_once = -(-steps // -(-steps // most))
+        parts = -(-steps // most)
+        at_once = -(-steps // parts)
+
+        def take(first: Any, count: int, w: Params) -> Params:
+            # A barrier: minibatches are gathered when their turn comes, not all at the beginning.
+            w, first = jax.lax.optimization_barrier((w, jnp.asarray(first)))
+            return self.take_steps(w, first, count, learning_rate)
+
+        # Apart from the rest: all clients' first steps read one model, not a copy for each.
+        params = self.take_steps(params, 0, at_once, learning_rate)
         whole, rest = divmod(steps, at_once)
-
-        def take(part: Array, w: Params) -> Params:
-            return self.take_steps(w, part * at_once, at_once, learning_rate)
-
-        params = jax.lax.fori_loop(0, whole, take, params)
-        return self.take_steps(params, steps - rest, rest, learning_rate) if rest else params
+        params = jax.lax.fori_loop(
+            1, whole, lambda part, w: take(part * at_once, at_once, w), params
+        )
+        return take(steps - rest, rest, params) if rest else params
 
     def most_steps(self, params: Params) -> int:
         """Return how many steps the model takes at once; 0 if it takes them one by one."""

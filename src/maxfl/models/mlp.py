@@ -106,6 +106,8 @@ class _Perceptron:
 
         count, batch = steps.y.shape
         units = [layer.bias.size for layer in params]
+        outputs = jax.ShapeDtypeStruct((batch, units[-1]), jnp.float32)
+        jax.eval_shape(cross_entropy, outputs, steps.y[0])  # refuses labels of another type
         form = gpu.Form(tuple(units), self.survivors, count, batch)
 
         def decide(key: Array) -> Array:

@@ -14,6 +14,7 @@ from maxfl.engine.memory import footprint as footprint_module
 from maxfl.engine.memory.footprint import ROOM, Footprint, Work, fits
 from maxfl.engine.programs import run_block, train_solo
 from maxfl.engine.state import Data, Sweep
+from maxfl.models import mlp
 from support.small import (
     MODEL,
     PAIR,
@@ -60,6 +61,19 @@ def test_a_gradient_that_is_added_to_the_weights_at_once_takes_no_memory(monkeyp
     added = client_bytes(**training), client_bytes(**momentum)
     assert added[0] < kept[0]
     assert added[1] == kept[1], "an optimizer wants the gradient itself"
+
+
+def test_steps_that_are_taken_at_once_have_all_their_minibatches_in_memory(monkeypatch):
+    """Of 256 samples: the products of each two, as numbers of four bytes."""
+
+    def client_bytes(most, **more):
+        monkeypatch.setattr(mlp, "most_perceptron_steps", lambda *_: most)
+        return simulation(maxfl.fedavg(), **more).session.footprint.client
+
+    monkeypatch.setattr(footprint_module, "rate_in_loss", lambda: True)
+    assert client_bytes(64) > client_bytes(1) + 4 * 256**2
+    momentum = {"local_optimizer": maxfl.local_optimizers.momentum()}
+    assert client_bytes(64, **momentum) == client_bytes(1, **momentum)
 
 
 @pytest.mark.parametrize(

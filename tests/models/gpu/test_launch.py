@@ -36,3 +36,18 @@ def test_clients_of_configurations_are_one_launch():
     both = jax.vmap(jax.vmap(lambda x: over_clients(add, x, y)))
     np.testing.assert_array_equal(both(x)[0], x + y)
     assert seen[-1] == (6, 4)
+
+
+def test_results_in_the_place_of_arrays_keep_what_no_program_stores():
+    """Of three clients; the last of two results is the last of two arrays, but for a number."""
+
+    def kernel(x, y, total, after):
+        total[...] = x[...] + y[...]
+        after[1] = x[0]
+
+    x, y = jnp.arange(12.0).reshape(3, 2, 2), 10 * jnp.arange(1.0, 13).reshape(3, 4)
+    shape = jax.ShapeDtypeStruct((3, 4), jnp.float32)
+    total, after = launch.launch(kernel, (x, y), (shape, shape), (3,), in_place=1)
+    np.testing.assert_array_equal(total, x.reshape(3, 4) + y)
+    np.testing.assert_array_equal(after, y.at[:, 1].set(x[:, 0, 0]))
+    assert y[0, 1] == 20

@@ -1,12 +1,19 @@
 """Which computations are for the kernels."""
 
+from itertools import pairwise
+
 import jax
 import jax.numpy as jnp
 import pytest
 
 from maxfl.models.gpu import support, trials
 from maxfl.models.gpu.places import window_geometry
-from maxfl.models.gpu.support import takes_attention, takes_group_norm, takes_layer_norm
+from maxfl.models.gpu.support import (
+    most_perceptron_steps,
+    takes_attention,
+    takes_group_norm,
+    takes_layer_norm,
+)
 
 IMAGES, WEIGHTS = jnp.zeros((2, 32, 32, 16)), jnp.zeros((3, 3, 16, 64))
 SCALE = jnp.ones(16)
@@ -17,6 +24,11 @@ def takes_convolution(x, w, *bias, **product):
     """Tell it of a convolution without margins."""
     geometry = window_geometry(x.shape[1:3], w.shape[:2], (1, 1), [(0, 0), (0, 0)], (1, 1))
     return support.takes_convolution(geometry, x, w, *bias, **product)
+
+
+def perceptron(*widths, dtype=jnp.float32):
+    """Return weight and bias of each layer."""
+    return [jnp.zeros(size, dtype) for n, m in pairwise(widths) for size in ((n, m), (m,))]
 
 
 @pytest.fixture
@@ -31,6 +43,7 @@ def test_nothing_on_a_cpu():
     assert not takes_group_norm(8, IMAGES, SCALE, SCALE)
     assert not takes_layer_norm(SCALE, SCALE, IMAGES)
     assert not takes_attention(TOKENS, 2)
+    assert most_perceptron_steps(20, *perceptron(784, 64, 30, 62)) == 0
 
 
 @pytest.mark.usefixtures("gpu")
@@ -90,3 +103,32 @@ def test_a_gpu_for_which_they_cannot_be_compiled_is_named(monkeypatch):
     monkeypatch.setattr(trials, "_compile", lambda *_: None)
     assert support._compiles("attention", "float32")
     support._compiles.cache_clear()
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_perceptron_takes_steps_of_256_samples_at_once():
+    layers = perceptron(784, 64, 30, 62)
+    assert [most_perceptron_steps(batch, *layers) for batch in (1, 20, 64)] == [256, 12, 4]
+    assert most_perceptron_steps(32, *perceptron(784, 64)) == 8
+
+
+@pytest.mark.usefixtures("gpu")
+def test_steps_of_other_perceptrons_are_taken_one_by_one():
+    layers = perceptron(784, 64, 30, 62)
+    assert most_perceptron_steps(65, *layers) == 0
+    assert most_perceptron_steps(20, *perceptron(784, 65, 10)) == 0
+    assert most_perceptron_steps(20, *perceptron(784, 64, 65)) == 0
+    assert most_perceptron_steps(20, *perceptron(784, 64, 10, dtype=jnp.bfloat16)) == 0
+    assert most_perceptron_steps(20, *layers[:-1], layers[-1].astype(jnp.bfloat16)) == 0
+    with jax.default_matmul_precision("float32"):
+        assert most_perceptron_steps(20, *layers) == 0
+    with jax.default_device(jax.devices("cpu")[0]):
+        assert most_perceptron_steps(20, *layers) == 0
+
+
+@pytest.mark.usefixtures("gpu")
+def test_steps_are_taken_one_by_one_where_a_gpu_cannot_compile_them(monkeypatch):
+    asked = []
+    monkeypatch.setattr(support, "_compiles", lambda *kind: bool(asked.append(kind)))
+    assert most_perceptron_steps(20, *perceptron(784, 64, 10)) == 0
+    assert asked == [("perceptron", "float32")]

@@ -4,9 +4,12 @@ import pytest
 
 from maxfl.models.gpu.trials import TRIALS
 
+DTYPES = dict.fromkeys(TRIALS, ("float32", "bfloat16")) | {"perceptron": ("float32",)}
+
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("kind", TRIALS)
+@pytest.mark.parametrize(
+    ("kind", "dtype"), [(kind, dtype) for kind, dtypes in DTYPES.items() for dtype in dtypes]
+)
 def test_all_kinds(kind, dtype):
     TRIALS[kind](dtype)

@@ -191,8 +191,11 @@ def _later_layers(
     """
     hidden: list[Array] = []
     outputs = product + layers[0].bias[None, :]
+    is_sample = (count(form.held) < form.batch)[:, None]
     for layer in layers[1:]:
-        h = jnp.where(outputs <= 0, 0.0, outputs)  # ``jnp.maximum`` loses NaN in a Triton kernel
+        # Not by ``jnp.maximum``, which loses NaN in a Triton kernel.
+        # Where there is no sample, NaN of a bias would go on to weights.
+        h = jnp.where((outputs <= 0) | ~is_sample, 0.0, outputs)
         hidden.append(h if hidden else _drop(form, batches, r, h))
         outputs = multiply(hidden[-1], layer.weight) + layer.bias[None, :]
     change, found = _output_change(form, batches, r, outputs), []
