@@ -10,8 +10,8 @@ Every case runs in a process of its own. The evaluation that ends a block of rou
 alone and taken off. Memory is as predicted and as used.
 
 --quick is a smoke run of tiny models. Writes benchmarks/results/models-cpu.json or models-gpu.json
-by the device, or the file given. Needs JAX, optax, NumPy and safetensors alone;
-benchmarks/torch_models.py measures the same in PyTorch.
+by the device, or the file given, in which other models of the same card and day stay. Needs JAX,
+optax, NumPy and safetensors alone; benchmarks/torch_models.py measures the same in PyTorch.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from blocks import measure_blocks
-from origin import origin
+from origin import continued, origin
 
 import maxfl
 from maxfl.models import convolution as convolution_module
@@ -107,11 +107,10 @@ def main() -> None:
     if arguments.file is None and (arguments.models or arguments.quick):
         parser.error("name a FILE: a part of the models is no record")
     file = arguments.file or RESULTS / f"models-{'cpu' if on_cpu else 'gpu'}.json"
-    found: dict[str, Any] = described | {
+    header = described | {
         "machine": platform.machine(), "steps": STEPS, "batch": BATCH, "samples": SAMPLES,
-        "rounds": [],
     }  # fmt: skip
-
+    found = continued(file, header, arguments.models or list(ROUNDS), "label")
     for case in cases(on_cpu, arguments.quick):
         if arguments.models and case.label not in arguments.models:
             continue

@@ -1,7 +1,10 @@
 """Where and when results were measured: by that, files of one session are told from others."""
 
 import datetime
+import json
 import subprocess
+from pathlib import Path
+from typing import Any
 
 
 def origin() -> dict[str, str]:
@@ -13,3 +16,18 @@ def origin() -> dict[str, str]:
     except (OSError, subprocess.CalledProcessError):  # no such GPU
         return found
     return found | {"card": done.stdout.splitlines()[0][:12]}
+
+
+def continued(file: Path, header: dict[str, Any], models: list[str], field: str) -> dict[str, Any]:
+    """Return a header with what a file holds of other models, if it was measured in this session.
+
+    Args:
+        file: Results, if there are any.
+        header: What all of a session have in common.
+        models: Those that are going to be measured.
+        field: Of a row, where it names its model.
+    """
+    before: dict[str, Any] = json.loads(file.read_text()) if file.is_file() else {}
+    rows = before.pop("rounds", [])
+    others = [row for row in rows if row[field] not in models] if before == header else []
+    return header | {"rounds": others}

@@ -14,7 +14,8 @@ One client after another or all at once by vmap, launched step by step or as one
 and all at once with whole steps (minibatch, gradient, update) compiled by torch.compile, as one
 CUDA graph. Each model and cohort has a process of its own. All compile at the same time, but one
 after another they try products; what they compiled first runs when no other computes. Windows are
-measured where they are fastest: compiled.
+measured where they are fastest: compiled. Eight processes on sixteen cores compile for minutes: a
+few models at a time are added to those that FILE holds of the same card and day.
 """
 
 import argparse
@@ -33,7 +34,7 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from origin import origin
+from origin import continued, origin
 from torch._inductor.compile_fx import compile_fx
 from torch._inductor.runtime.benchmarking import benchmarker
 from torch.func import grad, vmap
@@ -275,9 +276,10 @@ def main() -> None:
             print(json.dumps(row), flush=True)
         return
     device = torch.cuda.get_device_name() if given.device == "cuda" else "cpu"
-    found: dict[str, Any] = {"torch": torch.__version__, "device": device} | origin()
-    found["rounds"] = []
-    for row in in_processes(given.models or list(MODELS), given.cohorts, given.device):
+    models = given.models or list(MODELS)
+    header = {"torch": torch.__version__, "device": device} | origin()
+    found = continued(given.file, header, models, "model")
+    for row in in_processes(models, given.cohorts, given.device):
         print(row, flush=True)
         found["rounds"].append(row)
         given.file.write_text(json.dumps(found, indent=1) + "\n")
@@ -311,8 +313,11 @@ def in_processes(models: list[str], cohorts: list[int], device: str) -> Iterator
             if line == "ready\n":
                 break
     for process in processes:
-        rows = process.communicate("\n")[0].splitlines()
-        yield from (json.loads(row) for row in rows if row.startswith("{"))
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("\n")
+        process.stdin.close()
+        yield from (json.loads(line) for line in process.stdout if line.startswith("{"))
 
 
 if __name__ == "__main__":
