@@ -159,7 +159,7 @@ def test_steps_of_other_models_are_taken_one_by_one(pretend, counts, model):
     pretend(2)
     params = jax.eval_shape(model.init, jax.random.key(0))
     gradient = batch_gradient(model)
-    assert gradient.most_steps(params) == 0
+    assert gradient.steps_at_once(params, 5) == 0
     jax.eval_shape(partial(after_steps, gradient), params)
     assert not counts
 
@@ -174,11 +174,11 @@ def test_other_steps_are_taken_one_by_one(pretend, counts, steps, optimizer):
     params = jax.eval_shape(DROPOUT_MODEL.init, jax.random.key(0))
     gradient = batch_gradient(DROPOUT_MODEL)
     jax.eval_shape(partial(after_steps, gradient, steps=steps, optimizer=optimizer), params)
-    assert gradient.most_steps(params) == 2
+    assert gradient.steps_at_once(params, 5) == 2
     assert not counts
 
 
 def test_steps_are_taken_one_by_one_on_a_cpu():
     params, gradient = DROPOUT_MODEL.init(jax.random.key(0)), batch_gradient(DROPOUT_MODEL)
-    assert gradient.most_steps(params) == 0
+    assert gradient.steps_at_once(params, 5) == 0
     assert gradient.descend(params, 5, RATE) is None

@@ -98,12 +98,10 @@ class BatchGradient(NamedTuple):
         return Variables(gradient, jax.tree.map(jnp.subtract, params.state, state))
 
     def descend(self, params: Params, steps: int, learning_rate: Array, /) -> Params | None:
-        """Take plain steps as many at once as the model takes, or None where it takes none."""
-        most = self.most_steps(params)
-        if most < 2 or steps < 1:
+        """Take plain steps, many at once, or return None where the model takes them one by one."""
+        at_once = self.steps_at_once(params, steps)
+        if at_once == 0:
             return None
-        parts = -(-steps // most)
-        at_once = -(-steps // parts)
 
         def take(first: Any, count: int, w: Params) -> Params:
             # A barrier: minibatches are gathered when their turn comes, not all at the beginning.
@@ -118,12 +116,13 @@ class BatchGradient(NamedTuple):
         )
         return take(steps - rest, rest, params) if rest else params
 
-    def most_steps(self, params: Params) -> int:
-        """Return how many steps the model takes at once; 0 if it takes them one by one."""
+    def steps_at_once(self, params: Params, steps: int) -> int:
+        """Return how many of so many plain steps are taken at once; 0 if one by one."""
         apply, loss = self.task.model.apply, self.task.model.loss
-        if not isinstance(apply, StepsAtOnce):
+        if not isinstance(apply, StepsAtOnce) or steps < 2:
             return 0
-        return apply.most_steps(params, loss, self.minibatches.size)
+        most = apply.most_steps(params, loss, self.minibatches.size)
+        return -(-steps // -(-steps // most)) if most > 1 else 0
 
     def take_steps(self, params: Params, first: Any, count: int, learning_rate: Array) -> Params:
         """Take plain steps at once, on minibatches number ``first`` and so on."""

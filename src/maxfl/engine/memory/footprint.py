@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from maxfl.core.aggregators import AggregationRule
 from maxfl.core.algorithm import Server, advance, rate_in_loss, trained
@@ -109,7 +110,7 @@ class Predictor:
         # An aggregator that is no sum must have all updates at once.
         gathered = 0 if experiment.aggregator.rule is AggregationRule.MEAN else training.cohort
         measures = count_measures(len(experiment.model.named_metrics), personal=True)
-        client = self._step(experiment.max_batch_size)
+        client = self._step(experiment.max_batch_size, training.local_steps)
         if self._judges():
             judging = self._losses(self._eval_batch.client, varying=3)
             client = client.or_else(judging, models)
@@ -128,7 +129,8 @@ class Predictor:
         experiment = self._experiment
         sizes: Any = experiment.requirement.training.batch_size or experiment.max_batch_size
         judging = self._losses(self._eval_batch.client, varying=3)
-        client = self._step(int(np.max(sizes))).or_else(judging).beside(self._trained())
+        step = self._step(int(np.max(sizes)), experiment.requirement.training.steps)
+        client = step.or_else(judging).beside(self._trained())
         return Footprint(self._data(), configuration=0, evaluation=0, client=client)
 
     def _data(self) -> int:
@@ -141,18 +143,20 @@ class Predictor:
         moments = jax.eval_shape(optimizer.init, trained(self._params))
         return 2 * (tree_bytes(self._params) + tree_bytes(moments))
 
-    def _step(self, batch_size: int) -> Work:
-        """Count bytes on the way to a gradient, or to the weights that it is added to."""
+    def _step(self, batch_size: int, steps: ArrayLike) -> Work:
+        """Count bytes on the way to a gradient, or to the weights after as many steps at once."""
         model, scaling = self._experiment.model, self._in_memory.input_scaling
+        different = set(np.ravel(steps).tolist())
+        known = different.pop() if len(different) == 1 else 0  # others are not compiled in
         # An optimizer wants the gradient itself.
         is_added = rate_in_loss() and self._experiment.local_optimizer.is_plain
 
         def step(client: Any, key: Any, w: Any, draw: Any, train: Any, frozen: Any) -> Any:
             task = Task(model, scaling, train, frozen)
             gradient = BatchGradient(task, Minibatches(client, key, batch_size))
-            most = gradient.most_steps(w)
-            if most > 1 and is_added:
-                return gradient.take_steps(w, draw, most, jnp.float32(0))
+            at_once = gradient.steps_at_once(w, known) if is_added else 0
+            if at_once:
+                return gradient.take_steps(w, draw, at_once, jnp.float32(0))
             found = gradient(w, draw)
             return advance(w, found, 1.0) if is_added else found
 
