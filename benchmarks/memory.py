@@ -31,7 +31,7 @@ FREE = 0.75 * 139.8 * 2**30
 
 
 CHANGED = {"logistic"}
-"""Models that compute something else since their memory was measured."""
+"""Models that take their steps in another way since their memory was measured."""
 
 
 class Memory(NamedTuple):

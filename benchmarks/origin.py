@@ -1,15 +1,22 @@
-"""Where and when results were measured: by that, files of one session are told from others."""
+"""Where, when and of what results were measured: files of one session are told from others."""
 
 import datetime
+import hashlib
 import json
 import subprocess
 from pathlib import Path
 from typing import Any
 
+SOURCE = Path(__file__).parent.parent / "src"
+
 
 def origin() -> dict[str, str]:
-    """Return the day, and the beginning of the GPU's number, which no other card has."""
-    found = {"date": datetime.datetime.now(datetime.UTC).date().isoformat()}
+    """Return the day, a digest of the code, and the beginning of the GPU's number."""
+    digest = hashlib.sha256()
+    for path in sorted(SOURCE.rglob("*.py")):
+        digest.update(path.relative_to(SOURCE).as_posix().encode() + path.read_bytes())
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    found = {"date": today, "code": digest.hexdigest()[:12]}
     try:
         query = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"]
         done = subprocess.run(query, capture_output=True, text=True, check=True)

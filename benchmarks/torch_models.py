@@ -28,7 +28,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -240,7 +240,7 @@ def measured(model: str, cohort: int, device: str) -> Iterator[dict[str, Any]]:
         if variant.startswith("one by one") and cohort > 10:
             continue  # ten times what ten clients take
         if " by " in model and not issubclass(kind, Compiled):
-            continue  # two to fourteen times what it takes compiled
+            continue  # two to eighteen times what it takes compiled
         row: dict[str, Any] = {"model": model, "cohort": cohort, "variant": variant}
         loop = ahead.get(variant) or made(kind)
         yield row | (timed_or_failed(loop) if isinstance(loop, Loop) else {"failed": loop})
@@ -315,9 +315,11 @@ def in_processes(models: list[str], cohorts: list[int], device: str) -> Iterator
     for process in processes:
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write("\n")
-        process.stdin.close()
+        with suppress(BrokenPipeError):  # of one that has failed, and said why
+            process.stdin.write("\n")
+            process.stdin.close()
         yield from (json.loads(line) for line in process.stdout if line.startswith("{"))
+        process.wait()
 
 
 if __name__ == "__main__":

@@ -111,9 +111,10 @@ class BatchGradient(NamedTuple):
         # Apart from the rest: all clients' first steps read one model, not a copy for each.
         params = self.take_steps(params, 0, at_once, learning_rate)
         whole, rest = divmod(steps, at_once)
-        params = jax.lax.fori_loop(
-            1, whole, lambda part, w: take(part * at_once, at_once, w), params
-        )
+        if whole > 1:
+            params = jax.lax.fori_loop(
+                1, whole, lambda part, w: take(part * at_once, at_once, w), params
+            )
         return take(steps - rest, rest, params) if rest else params
 
     def steps_at_once(self, params: Params, steps: int) -> int:

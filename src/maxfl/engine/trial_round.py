@@ -18,6 +18,22 @@ from maxfl.core.model import Params
 from maxfl.engine.experiment import as_arrays
 
 
+class TrialGradient:
+    """A gradient that is the model itself, and notes whether it is asked for many plain steps."""
+
+    def __init__(self) -> None:
+        self.descended = False
+
+    def __call__(self, params: Params, *_: Any, **__: Any) -> Params:
+        """Return the model."""
+        return params
+
+    def descend(self, params: Params, *_: Any) -> Params:
+        """Return the model."""
+        self.descended = True
+        return params
+
+
 class TrialRound(NamedTuple):
     """What a round gives: the client's weight, update and state, the server's step and state."""
 
@@ -42,6 +58,7 @@ def trial_round(
     *,
     cohort: int = 1,
     total_weight: Any = None,
+    task: LocalTask | None = None,
 ) -> TrialRound:
     """Let a client train by gradients that are the model itself, and the server take its step.
 
@@ -52,9 +69,10 @@ def trial_round(
         client: Who trains.
         cohort: How many such clients the server sees.
         total_weight: Σ q_k, if it is not to be the client's weight.
+        task: What the client does, if that is to be something else.
     """
     hparams = jax.tree.map(lambda a: jnp.float32(a.flat[0]), as_arrays(method.hparams))
-    task = LocalTask(lambda w, *_, **__: w, jnp.int32(1), jnp.float32(1))
+    task = task or LocalTask(lambda w, *_, **__: w, jnp.int32(1), jnp.float32(1))
     weight = method.weight(hparams, server, client)
     update, client_state = method.client_update(
         hparams, server, method.init_client(start), client, task

@@ -129,7 +129,7 @@ class _Perceptron:
         coefficients: Array,
         *leaves: Array,
     ) -> tuple[Array, ...]:
-        """Take the steps in JAX."""
+        """Take the steps in JAX: for methods that differentiate through them."""
 
         def dropped(r: Array, h: Array) -> Array:
             return h if self.survivors == 256 else drop_by(decisions[r], h, self.dropout)

@@ -66,18 +66,23 @@ def test_a_gradient_that_is_added_to_the_weights_at_once_takes_no_memory(monkeyp
 def test_steps_that_are_taken_at_once_have_all_their_minibatches_in_memory(monkeypatch):
     """Of 64 steps' 256 samples: the products of each two, as numbers of four bytes."""
 
-    def client_bytes(most, steps=64, **more):
+    def client_bytes(most, steps=64, method=maxfl.fedavg, **more):
         monkeypatch.setattr(mlp, "most_perceptron_steps", lambda *_: most)
         more["training"] = TRAINING._replace(local_steps=steps)
-        return simulation(maxfl.fedavg(), **more).session.footprint.client
+        return simulation(method(), **more).session.footprint.client
 
     monkeypatch.setattr(footprint_module, "rate_in_loss", lambda: True)
     alone = client_bytes(1)
     assert client_bytes(64) > alone + 4 * 256**2
     assert alone < client_bytes(64, steps=3) < alone + 4 * 256**2
     assert client_bytes(64, steps=[64, 32], seed=[0, 1]) == alone, "they are not compiled in"
-    momentum = {"local_optimizer": maxfl.local_optimizers.momentum()}
-    assert client_bytes(64, **momentum) == client_bytes(1, **momentum)
+    assert client_bytes(64, method=maxfl.maxfl_auto) > alone + 4 * 256**2
+    for others in (
+        {"local_optimizer": maxfl.local_optimizers.momentum()},
+        {"method": maxfl.fedprox},
+        {"method": maxfl.scaffold},
+    ):
+        assert client_bytes(64, **others) == client_bytes(1, **others)
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,7 @@ def test_a_nan_in_a_unit_that_is_dropped_does_not_spread():
 
 
 def test_derivatives_are_those_of_jax():
-    """Of a function of the parameters after the steps, by features, coefficients and parameters."""
+    """By features, coefficients and parameters: how they come through, as JAX computes them."""
     form = Form((5, 3), survivors=128, steps=3, batch=2)
     x, batches, *parameters = jax.tree.map(lambda a: jnp.asarray(a[0]), drawn(form, 1))
     x = x.reshape(3, 2, INPUTS)
@@ -186,3 +186,26 @@ def test_derivatives_are_those_of_jax():
         return jax.jit(jax.grad(total, range(6)))(x, batches.coefficients, *parameters)
 
     assert_equal(gradients(local_steps(form, plain)), gradients(plain))
+
+
+def test_warps_wait_for_each_other_on_a_gpu_alone():
+    """What one warp has stored of a step, others read in the next."""
+    x, batches, *parameters = jax.tree.map(lambda a: jnp.asarray(a[0]), drawn(FORM, 1))
+    traced = jax.make_jaxpr(lambda *arrays: take_steps(FORM, x, batches, *arrays))(*parameters)
+    waits = {
+        kernel.params["interpret"]: "debug_barrier" in str(kernel.params["jaxpr"])
+        for kernel in launches(traced.jaxpr)
+    }
+    assert waits == {True: False, False: True}
+
+
+def launches(jaxpr):
+    """Kernels that a traced program launches, in calls and branches too."""
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "pallas_call":
+            yield equation
+            continue
+        for value in jax.tree.leaves(list(equation.params.values())):
+            inner = getattr(value, "jaxpr", value)
+            if hasattr(inner, "eqns"):
+                yield from launches(inner)

@@ -106,10 +106,11 @@ def test_a_gpu_for_which_they_cannot_be_compiled_is_named(monkeypatch):
 
 
 @pytest.mark.usefixtures("gpu")
-def test_a_perceptron_takes_steps_of_256_samples_at_once():
+def test_a_perceptron_takes_steps_of_four_samples_a_unit_at_once():
     layers = perceptron(784, 64, 30, 62)
     assert [most_perceptron_steps(batch, *layers) for batch in (1, 20, 64)] == [256, 12, 4]
     assert most_perceptron_steps(32, *perceptron(784, 64)) == 8
+    assert most_perceptron_steps(8, *perceptron(20_000, 2)) == 1, "xxᵀ would take the most time"
 
 
 @pytest.mark.usefixtures("gpu")
@@ -120,7 +121,10 @@ def test_steps_of_other_perceptrons_are_taken_one_by_one():
     assert most_perceptron_steps(20, *perceptron(784, 64, 65)) == 0
     assert most_perceptron_steps(20, *perceptron(784, 64, 10, dtype=jnp.bfloat16)) == 0
     assert most_perceptron_steps(20, *layers[:-1], layers[-1].astype(jnp.bfloat16)) == 0
+    assert most_perceptron_steps(20, *perceptron(784, 64, 64, 64, 10)) == 0
     with jax.default_matmul_precision("float32"):
+        assert most_perceptron_steps(20, *layers) == 0
+    with jax.enable_x64(True):
         assert most_perceptron_steps(20, *layers) == 0
     with jax.default_device(jax.devices("cpu")[0]):
         assert most_perceptron_steps(20, *layers) == 0

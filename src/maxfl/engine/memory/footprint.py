@@ -10,7 +10,7 @@ from jax import Array
 from numpy.typing import ArrayLike
 
 from maxfl.core.aggregators import AggregationRule
-from maxfl.core.algorithm import Server, advance, rate_in_loss, trained
+from maxfl.core.algorithm import LocalTask, Server, advance, rate_in_loss, trained
 from maxfl.core.federation import Federation
 from maxfl.core.participation import ParticipationRule
 from maxfl.engine.client_state import init_memory
@@ -20,7 +20,7 @@ from maxfl.engine.layout import EvalBatch, Layout
 from maxfl.engine.memory.dataflow import Program, array_bytes
 from maxfl.engine.minibatches import BatchGradient, Minibatches, Task
 from maxfl.engine.state import count_measures
-from maxfl.engine.trial_round import trial_client, trial_round
+from maxfl.engine.trial_round import TrialGradient, TrialRound, trial_client, trial_round
 
 ROOM = 0.7
 """Share of the free memory that predictions may fill: compilers keep more than they must."""
@@ -110,7 +110,8 @@ class Predictor:
         # An aggregator that is no sum must have all updates at once.
         gathered = 0 if experiment.aggregator.rule is AggregationRule.MEAN else training.cohort
         measures = count_measures(len(experiment.model.named_metrics), personal=True)
-        client = self._step(experiment.max_batch_size, training.local_steps)
+        steps = training.local_steps if self._descends() else 1
+        client = self._step(experiment.max_batch_size, steps)
         if self._judges():
             judging = self._losses(self._eval_batch.client, varying=3)
             client = client.or_else(judging, models)
@@ -192,16 +193,29 @@ class Predictor:
         ):
             return True
 
-        def one_round(loss: Array, params: Any) -> Any:
-            client = trial_client(loss, by_metric=experiment.requirement.metric is not None)
-            server = Server(params, method.init_server(params, experiment.federation.seen))
-            return trial_round(method, server, params, client, cohort=experiment.training.cohort)
-
         try:
-            program = Program(jax.make_jaxpr(one_round)(jnp.float32(1), self._params).jaxpr)
+            program = Program(jax.make_jaxpr(self._one_round)(jnp.float32(1), self._params).jaxpr)
         except Exception:  # it wants more than a trial has: then count what it may measure
             return True
         return not program.depends(program.inputs[:1]).isdisjoint(program.outputs)
+
+    def _descends(self) -> bool:
+        """Return whether clients take plain steps of the gradient itself: maybe many at once."""
+        gradient = TrialGradient()
+        task = LocalTask(gradient, 1, jnp.float32(1))
+        try:
+            jax.eval_shape(partial(self._one_round, task=task), jnp.float32(1), self._params)
+        except Exception:  # then count what it may do
+            return True
+        return gradient.descended
+
+    def _one_round(self, loss: Array, params: Any, task: LocalTask | None = None) -> TrialRound:
+        """Let one client with a loss train, and the server take its step."""
+        experiment, method = self._experiment, self._experiment.algorithm
+        client = trial_client(loss, by_metric=experiment.requirement.metric is not None)
+        server = Server(params, method.init_server(params, experiment.federation.seen))
+        cohort = experiment.training.cohort
+        return trial_round(method, server, params, client, cohort=cohort, task=task)
 
 
 def fits(needed: Footprint, cohort: int, free: int) -> Fits:

@@ -28,6 +28,7 @@ from maxfl.models.gpu.fused import fused
 from maxfl.models.gpu.launch import launch, over_clients
 from maxfl.models.gpu.program import count, load, multiply, store, wait
 from maxfl.models.gpu.sizes import power_of_two
+from maxfl.models.layers import Layer
 
 TILE, WARPS = 64, 4
 """Earlier samples that are multiplied at once, and a program's warps; measured on an H200."""
@@ -79,13 +80,6 @@ class Batches(NamedTuple):
     coefficients: Array
 
 
-class Layer(NamedTuple):
-    """What a program holds of a layer: weight [inputs, outputs], of W_1 nothing; bias [outputs]."""
-
-    weight: Array
-    bias: Array
-
-
 def local_steps(form: Form, plain: Callable[..., Any]) -> Callable[..., tuple[Array, ...]]:
     """Return the function of inputs [steps, batch, ...], ``Batches`` and parameters.
 
@@ -118,14 +112,14 @@ def take_steps(form: Form, x: Array, batches: Batches, *parameters: Array) -> tu
     # Apart: XLA would join the weights and xᵀ, and multiply x by both at once.
     x, products = jax.lax.optimization_barrier((x, x @ weight))
     changes, *others = over_clients(
-        functools.partial(_take_steps, form), products, x @ x.T, *batches, *others
+        functools.partial(_launch_steps, form), products, x @ x.T, *batches, *others
     )
     return weight + x.T @ changes, *others
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _take_steps(form: Form, *arrays: Array) -> tuple[Array, ...]:
-    """Return d_1 of all samples, b_1 and the later layers."""
+def _launch_steps(form: Form, *arrays: Array) -> tuple[Array, ...]:
+    """Return d_1 of all samples, b_1 and the later layers, from h_0 W_1 and h_0 h_0ᵀ."""
     products, others = arrays[0], arrays[2 + len(Batches._fields) :]
     wanted = products, *others
     results = [jax.ShapeDtypeStruct((len(a), a.size // len(a)), a.dtype) for a in wanted]
@@ -153,14 +147,13 @@ def _kernel(form: Form, products: Any, gram: Any, *references: Any) -> None:
 
 def _of_earlier_steps(form: Form, gram: Any, changes: Any, r: Array) -> Array:
     """Return Σ_{s<r} (x_r x_sᵀ) d_s."""
-    row, unit, _ = _samples(form, r)
-    sample = jax.lax.div(row, jnp.int32(form.widths[0]))
+    sample, unit = count(form.held), count(power_of_two(form.widths[0]))
 
     def add(tile: Array, total: Array) -> Array:
         other = tile * TILE + count(TILE)
         is_earlier = other < r * form.batch
-        is_sample = count(form.held) < form.batch
-        inner = load(gram, sample * form.samples, other, is_sample[:, None] & is_earlier[None, :])
+        exists = (sample < form.batch)[:, None] & is_earlier[None, :]
+        inner = load(gram, (r * form.batch + sample) * form.samples, other, exists)
         is_unit = unit < form.widths[0]
         change = load(changes, other * form.widths[0], unit, is_earlier[:, None] & is_unit[None, :])
         return total + multiply(inner, change)
@@ -216,13 +209,15 @@ def _drop(form: Form, batches: Batches, r: Array, h: Array) -> Array:
     return jnp.where(decisions < form.survivors, h, 0.0) * form.scale
 
 
-def _output_change(form: Form, batches: Any, r: Array, outputs: Array) -> Array:
+def _output_change(form: Form, batches: Batches, r: Array, outputs: Array) -> Array:
     """Return d_L; 0 where there is no sample or no output."""
     sample, output = count(form.held), count(outputs.shape[1])
     is_sample, is_output = sample < form.batch, output < form.widths[-1]
     at = r * form.batch + sample
-    label = triton.load(batches.labels.at[at], mask=is_sample, other=jnp.int32(0))
-    c = triton.load(batches.coefficients.at[sample], mask=is_sample, other=0.0)
+    labels: Any = batches.labels
+    coefficients: Any = batches.coefficients
+    label = triton.load(labels.at[at], mask=is_sample, other=jnp.int32(0))
+    c = triton.load(coefficients.at[sample], mask=is_sample, other=0.0)
     outputs = jnp.where(is_output[None, :], outputs, -jnp.inf)
     # A maximum without NaN does no harm: the difference from it is NaN again.
     powers = jnp.exp(outputs - outputs.max(1)[:, None])
@@ -233,7 +228,7 @@ def _output_change(form: Form, batches: Any, r: Array, outputs: Array) -> Array:
 
 
 def _load_layers(form: Form, references: Sequence[Any]) -> tuple[Layer, ...]:
-    """Load what stays in registers; 0 where there is nothing."""
+    """Load what stays in registers, of W_1 nothing; 0 where there are no units."""
     found = []
     for (inputs, outputs), weight, bias in _each_layer(form, references):
         output = count(power_of_two(outputs))

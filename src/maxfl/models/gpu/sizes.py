@@ -8,10 +8,12 @@ LARGEST_IMAGE = 32_768
 """Numbers of an image that a program of group normalisation can hold."""
 WIDEST_ROW = 1024
 """Features of a position that a program of layer normalisation holds."""
-WIDEST_LAYER, LARGEST_BATCH = 64, 64
-"""Units of a perceptron's layers, and samples of a minibatch, that fit into registers."""
-MOST_SAMPLES = 256
-"""Of minibatches whose steps a perceptron takes at once: more have a larger Gram matrix."""
+MOST_LAYERS, WIDEST_LAYER, LARGEST_BATCH = 3, 64, 64
+"""Layers of a perceptron, their units, and samples of a minibatch, that fit into registers."""
+SAMPLES_PER_UNIT = 4
+"""Samples whose steps a perceptron takes at once, for each unit of its first layer: then xxᵀ takes
+twice as many operations as the two products of x that single steps have, and x four times the
+memory of the weights."""
 LONGEST, MOST_FEATURES = 128, 32
 """Positions of a sequence, and features of a head, that fit into the registers of a program."""
 LEAST = 16

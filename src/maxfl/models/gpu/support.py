@@ -20,7 +20,8 @@ from maxfl.models.gpu.sizes import (
     LONGEST,
     MOST_CHANNELS,
     MOST_FEATURES,
-    MOST_SAMPLES,
+    MOST_LAYERS,
+    SAMPLES_PER_UNIT,
     WIDEST_LAYER,
     WIDEST_ROW,
     power_of_two,
@@ -81,10 +82,13 @@ def most_perceptron_steps(batch: int, *parameters: Array) -> int:
         batch: Samples of a minibatch.
         parameters: Weight and bias of each layer.
     """
-    widest = max(bias.size for bias in parameters[1::2])
-    fits = widest <= WIDEST_LAYER and batch <= LARGEST_BATCH
-    is_usual = parameters[0].dtype == jnp.float32
-    return MOST_SAMPLES // batch if fits and is_usual and _takes("perceptron", *parameters) else 0
+    units = [bias.size for bias in parameters[1::2]]
+    fits = len(units) <= MOST_LAYERS and max(units) <= WIDEST_LAYER and batch <= LARGEST_BATCH
+    has_x64: bool = jax.config.jax_enable_x64  # type: ignore[attr-defined]
+    is_usual = parameters[0].dtype == jnp.float32 and not has_x64
+    if not fits or not is_usual or not _takes("perceptron", *parameters):
+        return 0
+    return SAMPLES_PER_UNIT * units[0] // batch
 
 
 def _takes(kind: str, *arrays: Array) -> bool:
