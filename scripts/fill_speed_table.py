@@ -13,9 +13,9 @@ PEERS = {
 CORES = {"mlp": "two ARM cores: MLP, 5 of 100", "cnn": "two ARM cores: CNN, 10 of 500"}
 GPU = {
     ("mlp", 10): "one H200: MLP, 10 of 500", ("mlp", 100): "one H200: MLP, 100 of 500",
-    ("cnn", 10): "one H200: CNN, 10 of 500", ("cnn", 100): "one H200: CNN, 100 of 500",
-    ("resnet", 10): "one H200: ResNet-20, 10 of 500",
-    ("transformer", 10): "one H200: transformer, 10 of 500",
+    ("cnn", 10): "one H200: CNN, 10 of 500 †", ("cnn", 100): "one H200: CNN, 100 of 500 †",
+    ("resnet", 10): "one H200: ResNet-20, 10 of 500 †",
+    ("transformer", 10): "one H200: transformer, 10 of 500 †",
 }  # fmt: skip
 LATER = "-later"
 """Names the session in which the MLP was measured beside PyTorch."""

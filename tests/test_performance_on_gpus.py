@@ -59,25 +59,28 @@ def test_the_performance_page_agrees_with_what_was_measured_without_kernels():
         assert now[case] == pytest.approx(before[case], rel=0.07)  # only the card differs
     words = words_of(PAGE)
     alone, at_once = (r["ms_a_round"] for r in read_rounds("sweeps-gpu") if r["model"] == "cnn")
-    cheaper = f"where one alone takes {alone:.2f} ({alone / at_once:.1f} times)"
+    cheaper = f"where one alone takes {alone:.2f} ({alone / at_once:.1f} times; in the table above"
     assert f"Each of 64 CNNs takes {at_once:.2f} ms {cheaper}" in words
     longer = times("maxfl", session="-later")
-    in_longer_blocks = f"it took {shown(longer['cnn', 10])} and {shown(longer['cnn', 100])} ms"
-    assert f"blocks of a second or more, {in_longer_blocks} in the later session" in words
-    assert longer["cnn", 10] < now["cnn", 10]
-    assert longer["cnn", 100] < now["cnn", 100]
+    rows = [r for r in read_rounds("models-later-gpu") if r["label"] == "cnn"]
+    blocks = "{:.1f} and {:.1f} s".format(*(r["rounds"] * r["ms_a_round"] / 1000 for r in rows))
+    cnns = f"{shown(longer['cnn', 10])} and {shown(longer['cnn', 100])} ms"
+    assert f"In session B, the CNN took {cnns}, in blocks of {blocks}" in words
     assert at_once > alone / 4, "a target that is called missed"
     share = now["cnn", 100] / now["cnn", 10] / 10
-    assert f"each client takes {share:.2f} of what it takes with ten" in words
+    assert f"one takes {now['cnn', 10]:.2f})" in words
+    assert f"a client takes {share:.2f} of the time that it takes with ten" in words
 
 
 def test_what_is_compared_on_a_gpu_was_measured_on_one_card():
     earlier = "torch-gpu", "models-gpu", "sweeps-gpu", "kernels-gpu", "profiles-gpu"
     later = "torch-later-gpu", "models-later-gpu", "sweeps-later-gpu"
-    for names in (earlier, later):
-        assert len({(read_results(n)["date"], read_results(n)["card"]) for n in names}) == 1
-    assert "The rows of the MLP were measured in one session on one card" in words_of(PAGE)
-    assert "all others in an earlier session on another card" in words_of(PAGE)
+    for names, text in (
+        (later, "**Session B**, on {}, measured the MLP"),
+        (earlier, "**session A**, on {}, all other rows"),
+    ):
+        ((_, card),) = {(read_results(n)["date"], read_results(n)["card"]) for n in names}
+        assert text.format(card) in words_of(PAGE)
     before = (
         ms for case, ms in times("torch").items() if case[0] == "mlp" and "compile" in case[2]
     )
@@ -92,10 +95,11 @@ def test_targets_on_a_gpu_are_of_the_results():
     rows = rows_of(PAGE, "| target: times PyTorch's")
     targets = [target.split(": ") for target, *_ in rows]
     assert targets == [["mlp", "3"], ["cnn", "3"], ["resnet", "2"], ["transformer", "2"]]
-    for (model, least), (_, *cells, verdict) in zip(targets, rows, strict=True):
+    for (model, least), (_, *cells, verdict, _why) in zip(targets, rows, strict=True):
         ratios = [theirs[model, cohort] / ours[model, cohort] for cohort in (10, 100)]
         assert cells == [f"{ratio:.2f}" for ratio in ratios]
-        assert verdict == ("reached" if min(ratios) >= float(least) else "missed")
+        reached = "reached" if model == LATER else "provisional"
+        assert verdict == (reached if min(ratios) >= float(least) else "missed")
 
 
 def test_layers_of_kernels_are_those_measured_and_as_exact_as_those_of_xla():
@@ -112,6 +116,12 @@ def test_layers_of_kernels_are_those_measured_and_as_exact_as_those_of_xla():
         if all(us["xla"] > 2 * us["kernels"] for us in layer["us"].values())
     ]  # fmt: skip
     assert faster == ["convolution: 16 channels", "attention: 80 positions, 32 features"]
+    of_100 = [
+        row["layer"] for row in layers if row["us"]["100"]["xla"] > 2 * row["us"]["100"]["kernels"]
+    ]
+    assert set(of_100) - set(faster) == {
+        "convolution: 64 channels", "attention: 128 positions, 32 features",
+    }  # fmt: skip
     assert "Convolutions of 16 channels and attention of 80 positions are" in words_of(PAGE)
     for layer in layers:
         assert layer["keeps_nan"]
@@ -190,6 +200,9 @@ def test_what_bounds_models_on_a_gpu_is_of_their_profiles():
     kernels = [k for k in profiles["transformer", 10]["longest"] if k["a_step"] >= 1]
     longer = sum(k["us_a_step"] for k in kernels) / step(("transformer", 10))
     assert f"add up to {longer:.2f} times the time given here" in words
+    theirs = min(ms for case, ms in times("torch").items() if case[:2] == ("transformer", 10))
+    corrected = theirs / (measured["transformer", 10] * round(longer, 2))
+    assert f"the transformer would be at {corrected:.2f}" in words
 
 
 def test_the_share_of_the_tensor_cores_speed_is_counted():
@@ -223,8 +236,11 @@ def test_memory_on_a_gpu_is_predicted_to_within_a_half():
     shares = [row["used"] / row["predicted"] for row in rows]
     assert all(1 / 1.5 < share < 1.5 for share in shares)
     words = words_of(PAGE)
-    assert f"The {len(rows)} recorded cases" in words
-    assert f"between {min(shares):.2f} and {max(shares):.2f} times what is predicted" in words
+    ratios = f"{1 / max(shares):.2f} to {1 / min(shares):.2f} times"
+    assert f"are {ratios} what the {len(rows)} recorded cases" in words
+    before = [r for r in read_rounds("sweeps-gpu") if r["configurations"] == 1000]
+    used = "{:.1f} and {:.1f}".format(*(r["peak_gib"] for r in before))
+    assert f"(step by step, {used} were used)" in words
     found = {row["case"]: row for row in rows}
     for method in ("fedavg", "maxfl"):
         row = found[f"mlp, {method}, 1000 configurations"]
