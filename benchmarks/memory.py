@@ -28,8 +28,6 @@ from maxfl.engine.layout import choose_eval_batch
 RESULTS = Path(__file__).parent / "results"
 FREE = 0.75 * 139.8 * 2**30
 """Bytes that JAX has on an H200."""
-
-
 CHANGED = {"logistic"}
 """Models that take their steps in another way since their memory was measured."""
 

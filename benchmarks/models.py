@@ -10,7 +10,7 @@ Every case runs in a process of its own. The evaluation that ends a block of rou
 alone and taken off. Memory is as predicted and as used.
 
 --quick is a smoke run of tiny models. Writes benchmarks/results/models-cpu.json or models-gpu.json
-by the device, or the file given, in which other models of the same card and day stay. Needs JAX,
+by the device, or the file given, in which other models of the same session stay. Needs JAX,
 optax, NumPy and safetensors alone; benchmarks/torch_models.py measures the same in PyTorch.
 """
 

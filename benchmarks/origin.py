@@ -26,7 +26,7 @@ def origin() -> dict[str, str]:
 
 
 def continued(file: Path, header: dict[str, Any], models: list[str], field: str) -> dict[str, Any]:
-    """Return a header with what a file holds of other models, if it was measured in this session.
+    """Return a header with what a file holds of other models; none may be of another session.
 
     Args:
         file: Results, if there are any.
@@ -36,5 +36,10 @@ def continued(file: Path, header: dict[str, Any], models: list[str], field: str)
     """
     before: dict[str, Any] = json.loads(file.read_text()) if file.is_file() else {}
     rows = before.pop("rounds", [])
-    others = [row for row in rows if row[field] not in models] if before == header else []
+    others = [row for row in rows if row[field] not in models]
+    if others and before != header:
+        raise SystemExit(
+            f"{file} holds other models' results of another day, card, version or code: name a new "
+            f"file, or measure all models"
+        )
     return header | {"rounds": others}

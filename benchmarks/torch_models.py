@@ -15,7 +15,7 @@ and all at once with whole steps (minibatch, gradient, update) compiled by torch
 CUDA graph. Each model and cohort has a process of its own. All compile at the same time, but one
 after another they try products; what they compiled first runs when no other computes. Windows are
 measured where they are fastest: compiled. Eight processes on sixteen cores compile for minutes: a
-few models at a time are added to those that FILE holds of the same card and day.
+few models at a time are added to those that FILE holds of the same session.
 """
 
 import argparse

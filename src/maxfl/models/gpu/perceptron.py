@@ -1,11 +1,11 @@
-"""Several local steps of a multi-layer perceptron at once, of which few numbers depend on others.
+"""Many local steps of a multi-layer perceptron at once.
 
     h_0 = x,   h_l = relu(h_{l−1} W_l + b_l),   outputs = h_{L−1} W_L + b_L
     d_L = c (softmax(outputs) − y),   d_l = d_{l+1} W_{l+1}ᵀ where h_l > 0
     W_l ← W_l + h_{l−1}ᵀ d_l,   b_l ← b_l + Σ d_l
 
 with c = −η/b for each sample of a minibatch, and units of h_1 dropped. The first layer has nearly
-all weights, but what it gives at step r follows from the weights before the first step,
+all weights, but its products at step r follow from the weights before the first step,
 
     x_r W_1^(r) = x_r W_1^(0) + Σ_{s<r} (x_r x_sᵀ) d_s,   W_1 ← W_1^(0) + Σ_s x_sᵀ d_s
 
