@@ -1,5 +1,8 @@
 """Arrays of a message: read where they lie, of every kind that a model may have."""
 
+import gc
+import sys
+
 import numpy as np
 import pytest
 
@@ -11,7 +14,7 @@ from maxfl.core import aggregators
 from maxfl.flower import MaxFL, Privacy
 from maxfl.flower.aggregation import RoundTotal
 from maxfl.flower.replies.arrays import norm_of_update, read_array, to_arrays, update_pieces
-from maxfl.flower.replies.pieces import PIECE
+from maxfl.flower.replies.pieces import PIECE, in_threads
 from maxfl.flower.server.step import Rates, step_along
 from maxfl.flower.sums import Counts, RoundSums
 from maxfl.utils.errors import InputError
@@ -32,6 +35,36 @@ def test_arrays_are_read_where_they_lie(array):
     assert (found.dtype, found.shape) == (array.dtype, array.shape)
     assert not found.flags.writeable, "it is in the message"
     np.testing.assert_array_equal(read_array(sent.data, array.shape, array.dtype), array)
+
+
+@pytest.fixture
+def hasty_threads():
+    """Threads that take turns at every step, also while garbage is collected, as JAX lets them."""
+    before, threshold = sys.getswitchinterval(), gc.get_threshold()
+
+    def collected(*_):
+        sum(range(3))
+
+    sys.setswitchinterval(1e-6)
+    gc.set_threshold(20)
+    gc.callbacks.append(collected)
+    yield
+    gc.callbacks.remove(collected)
+    gc.set_threshold(*threshold)
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("hasty_threads")
+def test_arrays_are_read_by_several_threads_at_once():
+    """Python's parser of literals, which NumPy reads headers by, is not safe among threads."""
+    sent = Array(np.zeros((3, 4, 5), np.float32))
+
+    def read(_):
+        return [read_array(sent.data, (3, 4, 5), np.dtype(np.float32)) for _ in range(30)]
+
+    for _ in range(20):
+        for found in in_threads(read, range(8)):
+            assert [type(each) for each in found] == [np.ndarray] * 30
 
 
 def test_the_norm_is_that_of_all_pieces():

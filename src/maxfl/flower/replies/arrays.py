@@ -7,6 +7,7 @@ time, so that a server needs room for the model and not for every client's copy 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO
+from threading import Lock
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -20,6 +21,9 @@ from maxfl.utils.errors import InputError
 Arrays = dict[str, NDArray[Any]]
 """A model, or an update of one, by the names of its arrays."""
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+PARSER = Lock()
+"""NumPy reads headers by ``ast.literal_eval``, which threads must not call at once in Python 3.11:
+now and then it raises SystemError (python/cpython#106905), and a good reply would be rejected."""
 
 
 def to_record(model: Arrays) -> ArrayRecord:
@@ -104,7 +108,8 @@ class _Header(NamedTuple):
 
 def _read_header(data: bytes) -> _Header:
     stream = BytesIO(data)
-    found = HEADERS[npy.read_magic(stream)](stream)
+    with PARSER:
+        found = HEADERS[npy.read_magic(stream)](stream)
     return _Header(*found, stream.tell())
 
 
