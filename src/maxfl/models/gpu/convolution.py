@@ -15,9 +15,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from maxfl.models.gpu import patches
 from maxfl.models.gpu.fused import fused
 from maxfl.models.gpu.places import Geometry, pooled_geometries, transposed
-from maxfl.models.gpu.products import pooled_products, share, window_products, window_sums
+from maxfl.models.gpu.products import pooled_products, window_products, window_sums
 
 
 def convolution(geometry: Geometry, plain: Callable[[Array, Array], Array]) -> Callable[..., Array]:
@@ -51,13 +52,15 @@ def pooled_convolution(geometry: Geometry, plain: Callable[..., Array]) -> Calla
     geometries = pooled_geometries(geometry)
 
     def forward(x: Array, w: Array, bias: Array) -> tuple[Array, Array]:
-        value, is_largest = pooled_products(geometries, x, w, bias)
-        return value, is_largest
+        by_patches = patches.suits_products(geometries, x.shape[3])
+        products = patches.pooled_products if by_patches else pooled_products
+        return products(geometries, x, w, bias)
 
     def backward(arguments: tuple[Array, ...], is_largest: Array, g: Array) -> tuple[Array, ...]:
         x, w, bias = arguments
         of_image = _image_gradient(geometry, _spread(geometry, g, is_largest), w)
-        sums = window_sums(geometries, x, g, is_largest)
+        by_patches = patches.suits_sums(geometries, x.shape[3])
+        sums = (patches.pooled_sums if by_patches else window_sums)(geometries, x, g, is_largest)
         return of_image, _as_weights(w, sums[:-1]), sums[-1].astype(bias.dtype)
 
     return fused(plain, forward, backward)
@@ -77,8 +80,10 @@ def _as_weights(w: Array, sums: Array) -> Array:
 def _spread(geometry: Geometry, g: Array, is_largest: Array) -> Array:
     """Return the gradient of y from that of what was pooled."""
     n, rows, columns, outputs = g.shape
-    parts = jnp.stack(share(g, is_largest.astype(jnp.int32)))
-    parts = parts.reshape(2, 2, n, rows, columns, outputs)
-    whole = jnp.einsum("abnijo->niajbo", parts).reshape(n, 2 * rows, 2 * columns, outputs)
+    each = g / jax.lax.population_count(is_largest).astype(g.dtype)
+    place = jnp.arange(4, dtype=jnp.uint8).reshape(2, 1, 2, 1)
+    passes = (is_largest[:, :, None, :, None] >> place) & 1
+    whole = jnp.where(passes == 1, each[:, :, None, :, None], 0)
     left_over: list[Any] = [(0, axis.places % 2) for axis in geometry]
+    whole = whole.reshape(n, 2 * rows, 2 * columns, outputs)
     return jnp.pad(whole, [(0, 0), *left_over, (0, 0)])

@@ -7,13 +7,15 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from maxfl.models.gpu import attention, group_norm, layer_norm, perceptron
+from maxfl.core.federation import InputScaling
+from maxfl.models.gpu import attention, group_norm, layer_norm, patches, perceptron
 from maxfl.models.gpu.places import pooled_geometries, window_geometry
 from maxfl.models.gpu.products import pooled_products, window_products, window_sums
 from maxfl.models.gpu.sizes import (
     LARGEST_BATCH,
     LARGEST_IMAGE,
     LONGEST,
+    LONGEST_PATCH,
     MOST_CHANNELS,
     MOST_FEATURES,
     WIDEST_LAYER,
@@ -22,7 +24,7 @@ from maxfl.models.gpu.sizes import (
 
 
 def try_convolution(dtype: str) -> None:
-    """Compile products of windows, pooled ones, and sums of both, of many images.
+    """Compile products of windows and of patches, pooled ones, and sums, of many images.
 
     Of few, a program would have one step, and less would be on the chip at the same time.
     """
@@ -34,7 +36,9 @@ def try_convolution(dtype: str) -> None:
         value, is_largest = pooled_products(pooled, x, w, bias)
         products = (window_products(geometry, x, w, inputs_last) for inputs_last in (False, True))
         sums = window_sums((geometry,), x, x), window_sums(pooled, x, value, is_largest)
-        return *products, *sums
+        few = x[..., : LONGEST_PATCH // 16]
+        of_patches = patches.pooled_products(pooled, few, w[..., : few.shape[-1], :], bias)
+        return *products, *sums, *of_patches, patches.pooled_sums(pooled, few, value, is_largest)
 
     _compile(
         kernels, dtype, (images, side, side, channels), (3, 3, channels, channels), (channels,)
@@ -81,7 +85,8 @@ def try_perceptron(dtype: str) -> None:
     def kernels(x: Array, w: Array, b: Array, y: Array) -> Any:
         decisions = jnp.zeros((form.steps, form.batch, WIDEST_LAYER), jnp.uint8)
         batches = perceptron.Batches(y.astype(jnp.int32), decisions, y[0])
-        return perceptron.take_steps(form, x, batches, w, b, w, b, w, b)
+        features = perceptron.Features(x, InputScaling())
+        return perceptron.take_steps(form, features, batches, w, b, w, b, w, b)
 
     shapes = (form.samples, WIDEST_LAYER), (WIDEST_LAYER, WIDEST_LAYER), (WIDEST_LAYER,)
     _compile(kernels, dtype, *shapes, (form.steps, form.batch))
