@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 import maxfl
-from maxfl.core.model import Model, Variables, count_parameters
+from maxfl.core.federation import InputScaling
+from maxfl.core.model import (
+    CompiledScaling,
+    Model,
+    Variables,
+    compiled_scaling,
+    count_parameters,
+    scale_inputs,
+)
 from support.federations import CLASSES, FEATURES
 from support.small import MODEL, train
 
@@ -140,3 +148,27 @@ def test_a_federation_learns_in_bfloat16():
 def test_a_loss_that_is_none_is_refused(loss):
     with pytest.raises(maxfl.InputError, match=r"such as maxfl\.losses\.squared_error"):
         Model(MODEL.init, MODEL.apply, loss=loss)
+
+
+def test_a_scaling_of_bytes_is_compiled_in_on_a_gpu(monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    scaling = compiled_scaling(InputScaling(np.float32([2]), 0.5), np.uint8([1]))
+    assert scaling == CompiledScaling(np.float32(2), np.float32(0.5))
+    assert not jax.tree.leaves(scaling)
+    scaled = jax.jit(scale_inputs)(scaling, np.uint8([2, 4]))
+    np.testing.assert_array_equal(scaled, np.float32([0, 1]))
+
+
+@pytest.mark.parametrize(
+    ("backend", "shift", "stored"),
+    [
+        ("cpu", np.float32(2), np.uint8([1])),
+        ("gpu", np.float32(2), np.float32([1])),
+        ("gpu", np.float32([2, 4]), np.uint8([1])),
+    ],
+    ids=["on a CPU", "floats", "of each feature"],
+)
+def test_other_scalings_are_inputs_of_one_program(monkeypatch, backend, shift, stored):
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    scaling = InputScaling(shift, np.float32(1))
+    assert compiled_scaling(scaling, stored) is scaling

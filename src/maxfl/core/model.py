@@ -44,17 +44,34 @@ class Apply(Protocol):
         ...
 
 
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class CompiledScaling:
+    """An ``InputScaling`` of two numbers that are constants of a program: others are another one.
+
+    XLA's products on a GPU scale bytes on the way, if it knows by what.
+    """
+
+    shift: np.float32
+    scale: np.float32
+
+
+Scaling = InputScaling | CompiledScaling
+
+
 class LocalSteps(NamedTuple):
     """Plain local steps of one client: w ← w + Σ_i c_i ∇loss_i(w), a minibatch after another.
 
     Attributes:
-        x: The model's inputs, [steps, batch, ...].
+        stored: Features as they are stored, [steps, batch, ...].
+        input_scaling: From these to the model's inputs.
         y: Labels, [steps, batch, ...].
         keys: Of the model's own draws, [steps].
         coefficients: c, −η_l/b or 0, float32[batch].
     """
 
-    x: Array
+    stored: Array
+    input_scaling: Scaling
     y: Array
     keys: Array
     coefficients: Array
@@ -252,12 +269,25 @@ def count_parameters(model: Model) -> ParameterCounts:
     return ParameterCounts(*sizes)
 
 
-def model_inputs(model: Model, input_scaling: InputScaling, x: Array) -> Array:
+def compiled_scaling(scaling: InputScaling, stored: Any) -> Scaling:
+    """Return a scaling to compile in, where that is worth a program of its own.
+
+    It is for bytes on an accelerator, unless each feature has its own scaling. A CPU loses nothing
+    by numbers that are known at run time only, and compiles once for all.
+    """
+    is_one = np.size(scaling.shift) == np.size(scaling.scale) == 1
+    if jax.default_backend() == "cpu" or stored.dtype != np.uint8 or not is_one:
+        return scaling
+    shift, scale = (np.float32(np.asarray(part).item()) for part in scaling)
+    return CompiledScaling(shift, scale)
+
+
+def model_inputs(model: Model, input_scaling: Scaling, x: Array) -> Array:
     """Return a model's input of stored features: numbers of tokens, or scaled, float32."""
     return x.astype(jnp.int32) if model.tokens else scale_inputs(input_scaling, x)
 
 
-def scale_inputs(input_scaling: InputScaling, x: Array) -> Array:
+def scale_inputs(input_scaling: Scaling, x: Array) -> Array:
     """Return the model's input of stored features, float32."""
     return (x.astype(jnp.float32) - input_scaling.shift) * input_scaling.scale
 

@@ -6,8 +6,16 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from maxfl.core.federation import InputScaling, Samples
-from maxfl.core.model import LocalSteps, Model, Params, StepsAtOnce, Variables, model_inputs
+from maxfl.core.federation import Samples
+from maxfl.core.model import (
+    LocalSteps,
+    Model,
+    Params,
+    Scaling,
+    StepsAtOnce,
+    Variables,
+    model_inputs,
+)
 from maxfl.core.prng import batch_key, dropout_key
 
 
@@ -22,7 +30,7 @@ class Task(NamedTuple):
     """
 
     model: Model
-    input_scaling: InputScaling
+    input_scaling: Scaling
     samples: Samples
     frozen: Any = ()
 
@@ -80,7 +88,8 @@ class BatchGradient(NamedTuple):
         thousand, gives batches of one shape without padding. Of ``Variables``, the gradient's state
         is how far the model's state falls, old − new, whatever the scale.
         """
-        model, (x, y) = self.task.model, self._samples(self._rows(draw))
+        model, (stored, y) = self.task.model, self._samples(self._rows(draw))
+        x = self.task.inputs(stored)
 
         def scaled_loss(w: Params) -> tuple[Array, Any]:
             now = Variables(w, params.state) if isinstance(params, Variables) else w
@@ -119,20 +128,21 @@ class BatchGradient(NamedTuple):
 
     def steps_at_once(self, params: Params, steps: int) -> int:
         """Return how many of so many plain steps are taken at once; 0 if one by one."""
-        apply, loss = self.task.model.apply, self.task.model.loss
-        if not isinstance(apply, StepsAtOnce) or steps < 2:
+        model = self.task.model
+        if not isinstance(model.apply, StepsAtOnce) or model.tokens or steps < 2:
             return 0
-        most = apply.most_steps(params, loss, self.minibatches.size)
+        most = model.apply.most_steps(params, model.loss, self.minibatches.size)
         return -(-steps // -(-steps // most)) if most > 1 else 0
 
     def take_steps(self, params: Params, first: Any, count: int, learning_rate: Array) -> Params:
         """Take plain steps at once, on minibatches number ``first`` and so on."""
         draws, size, used = first + jnp.arange(count), self.minibatches.size, self.minibatches.used
-        x, y = self._samples(jax.vmap(self._rows)(draws))
+        stored, y = self._samples(jax.vmap(self._rows)(draws))
         keys = jax.vmap(lambda draw: dropout_key(self.minibatches.key, draw))(draws)
         counts = jnp.ones(size) / size if used is None else (jnp.arange(size) < used) / used
         apply: Any = self.task.model.apply
-        found: Params = apply.take_steps(params, LocalSteps(x, y, keys, -learning_rate * counts))
+        steps = LocalSteps(stored, self.task.input_scaling, y, keys, -learning_rate * counts)
+        found: Params = apply.take_steps(params, steps)
         return found
 
     def _rows(self, draw: Any) -> Array:
@@ -143,7 +153,7 @@ class BatchGradient(NamedTuple):
         return start + drawn
 
     def _samples(self, rows: Array) -> tuple[Array, Array]:
-        """Return inputs and labels of some samples."""
+        """Return stored features and labels of some samples."""
         samples, flips = self.task.samples, self.minibatches.flips
-        x, y = self.task.inputs(samples.x[rows]), samples.y[rows]
+        x, y = samples.x[rows], samples.y[rows]
         return x, y if flips is None else jnp.where(flips, self.minibatches.classes - 1 - y, y)

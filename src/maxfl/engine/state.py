@@ -14,8 +14,9 @@ from jax import Array
 from maxfl.core.aggregators import AggregatorHParams
 from maxfl.core.algorithm import Pytree, Server
 from maxfl.core.attacks import AttackHParams
-from maxfl.core.federation import InputScaling, Samples
+from maxfl.core.federation import Samples
 from maxfl.core.local_optimizers import LocalHParams
+from maxfl.core.model import Scaling
 from maxfl.core.participation import ParticipationHParams
 from maxfl.core.portfolio import PortfolioHParams, best_model, select
 from maxfl.core.schedules import ScheduleHParams
@@ -39,7 +40,7 @@ class Data(NamedTuple):
 
     train: Samples
     test: Samples
-    input_scaling: InputScaling
+    input_scaling: Scaling
     frozen: Any = ()
     judging: Any = ()
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from maxfl.core.federation import Federation
 from maxfl.core.judging import judges_by_training, small_words
+from maxfl.core.model import compiled_scaling
 from maxfl.core.requirements.requirement import Solo, Thresholds
 from maxfl.core.requirements.thresholds import thresholds
 from maxfl.distributed.processes import is_leader
@@ -293,7 +294,8 @@ def requirements(
 def put_data(session: Session, federation: Federation) -> Data:
     """Put the samples of a federation on every device."""
     judging = () if federation.judging is None else federation.judging
-    arrays = Data(federation.train, federation.test, federation.input_scaling, (), judging)
+    scaling = compiled_scaling(federation.input_scaling, federation.train.x)
+    arrays = Data(federation.train, federation.test, scaling, (), judging)
     return session.replicate(arrays)._replace(frozen=session.frozen)
 
 

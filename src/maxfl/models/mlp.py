@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from maxfl.core.losses import Loss, cross_entropy
-from maxfl.core.model import LocalSteps, Model
+from maxfl.core.model import LocalSteps, Model, Scaling, scale_inputs
 from maxfl.models.arguments import check_dropout, check_widths
 from maxfl.models.fitting import ModelEntry, fit_features
 from maxfl.models.gpu.support import most_perceptron_steps
@@ -118,18 +118,21 @@ class _Perceptron:
         batches = gpu.Batches(steps.y.astype(jnp.int32), decisions, steps.coefficients)
         leaves, structure = jax.tree.flatten(params)
         take = gpu.local_steps(form, partial(self._one_by_one, structure))
-        return jax.tree.unflatten(structure, take(steps.x, *batches, *leaves))
+        found = take(steps.stored, steps.input_scaling, *batches, *leaves)
+        return jax.tree.unflatten(structure, found)
 
     def _one_by_one(
         self,
         structure: Any,
-        x: Array,
+        stored: Array,
+        scaling: Scaling,
         y: Array,
         decisions: Array,
         coefficients: Array,
         *leaves: Array,
     ) -> tuple[Array, ...]:
         """Take the steps in JAX: for methods that differentiate through them."""
+        x = scale_inputs(scaling, stored)
 
         def dropped(r: Array, h: Array) -> Array:
             return h if self.survivors == 256 else drop_by(decisions[r], h, self.dropout)

@@ -46,6 +46,24 @@ def test_what_is_alive_by_hand(function, matrices):
     assert peak(function, A) == matrices * MATRIX
 
 
+@pytest.mark.parametrize(("backend", "matrices"), [("gpu", 2), ("cpu", 2.5)])
+def test_a_product_on_a_gpu_scales_smaller_numbers_on_the_way(monkeypatch, backend, matrices):
+    """Two results, of 1 and ½; on a GPU beside the numbers of half the size, elsewhere scaled."""
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+
+    def function(a):
+        half = jax.lax.optimization_barrier(a.astype(jnp.bfloat16))
+        return half @ half, (half.astype(jnp.float32) - 1.0) @ a
+
+    assert peak(function, A) == matrices * MATRIX
+
+
+def test_a_product_on_a_gpu_reads_what_was_repeated_from_memory(monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+
+    assert peak(lambda a: jnp.broadcast_to(jnp.exp(a[0]), A.shape) @ a, A) == 2 * MATRIX
+
+
 def test_what_leads_to_nothing_is_left_out():
     def function(a):
         _ = (a @ a) @ (a @ a)

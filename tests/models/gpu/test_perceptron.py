@@ -7,8 +7,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from maxfl.core.federation import InputScaling
+from maxfl.core.model import CompiledScaling
 from maxfl.models.gpu import perceptron
-from maxfl.models.gpu.perceptron import Batches, Form, local_steps, take_steps
+from maxfl.models.gpu.perceptron import (
+    Batches,
+    Features,
+    Form,
+    features_of,
+    local_steps,
+    take_steps,
+)
 
 INPUTS, RNG = 6, np.random.default_rng(0)
 FORM = Form(widths=(5, 3, 4), survivors=160, steps=6, batch=7)
@@ -42,7 +51,11 @@ def drawn(form, clients):
 @partial(jax.jit, static_argnums=0)
 def by_kernel(form, *arguments):
     """Take steps of all clients at once."""
-    return jax.vmap(partial(take_steps, form))(*arguments)
+
+    def of_one(x, *others):
+        return take_steps(form, Features(x, InputScaling()), *others)
+
+    return jax.vmap(of_one)(*arguments)
 
 
 def by_numpy(form, x, batches, *parameters):
@@ -99,7 +112,8 @@ def test_two_steps_by_hand():
     form = Form((2,), survivors=256, steps=2, batch=1)
     x, labels = jnp.asarray([[1.0], [-1.0]]), jnp.asarray([[0], [1]])
     batches = Batches(labels, jnp.zeros(2, jnp.uint8), jnp.asarray([-1.0]))
-    weight, bias = take_steps(form, x, batches, jnp.zeros((1, 2)), jnp.zeros(2))
+    features = Features(x, InputScaling())
+    weight, bias = take_steps(form, features, batches, jnp.zeros((1, 2)), jnp.zeros(2))
     np.testing.assert_allclose(weight, [[1, -1]], atol=1e-6)
     np.testing.assert_allclose(bias, [0, 0], atol=1e-6)
 
@@ -116,6 +130,48 @@ def test_steps_are_those_of_numpy(form):
     assert_equal(found, expected)
     for after, before in zip(found, arguments[2:], strict=True):
         assert (abs(after - before).max((1, *range(2, after.ndim))) > 1e-2).all()
+
+
+SCALINGS = [(0, 1 / 255), (73.2, 1 / 90), (-40, 1 / 90), (900, 1 / 700)]
+"""Shifts within bytes and beyond."""
+
+
+@pytest.mark.parametrize("scaling", SCALINGS)
+def test_steps_on_bytes_are_those_of_numpy(scaling):
+    """With numbers that are compiled in and that are inputs."""
+    _, batches, *parameters = drawn(FORM, 3)
+    x = RNG.integers(256, size=(3, FORM.steps, FORM.batch, INPUTS), dtype=np.uint8)
+    shift, scale = np.float32(scaling)
+    scaled = ((x - np.float64(shift)) * scale).reshape(3, -1, INPUTS)
+    expected = by_numpy(FORM, scaled, batches, *parameters)
+    for kind in (CompiledScaling, InputScaling):
+        steps = jax.jit(jax.vmap(on_bytes(kind(shift, scale))))
+        assert_equal(steps(x, *batches, *parameters), expected)
+
+
+def on_bytes(scaling):
+    """Return the function that takes steps of one client on bytes."""
+    take = local_steps(FORM, lambda *_: None)
+    return lambda x, *others: take(x, scaling, *others)
+
+
+@pytest.mark.parametrize(("least", "most"), [(0, 256), (200, 211), (254, 256)])
+def test_inner_products_of_bytes_are_exact(least, most):
+    """Of standardised images, bright ones without contrast too; float32 sums lose 1e-6 of n."""
+    bytes_ = np.random.default_rng(1).integers(least, most, (20, 3072), np.uint8)
+    shift, scale = np.float32(bytes_.mean()), np.float32(1 / bytes_.std())
+    exact = (bytes_ - np.float64(shift)) * np.float64(scale)
+    features = features_of(jnp.asarray(bytes_), CompiledScaling(shift, scale))
+    assert features.stored.dtype == jnp.bfloat16
+    np.testing.assert_allclose(features.inner_products(), exact @ exact.T, atol=2e-6 * 3072)
+
+
+@pytest.mark.parametrize("scaling", SCALINGS)
+def test_features_of_bytes_make_the_same_inputs(scaling):
+    bytes_ = np.arange(256, dtype=np.uint8)[None]
+    found = features_of(jnp.asarray(bytes_), CompiledScaling(*np.float32(scaling))).inputs()
+    expected = (bytes_ - np.float64(np.float32(scaling[0]))) * np.float32(scaling[1])
+    np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 def test_samples_with_a_coefficient_of_0_do_not_count():
@@ -185,13 +241,22 @@ def test_derivatives_are_those_of_jax():
 
         return jax.jit(jax.grad(total, range(6)))(x, batches.coefficients, *parameters)
 
-    assert_equal(gradients(local_steps(form, plain)), gradients(plain))
+    def scaled(x, scaling, *others):
+        return plain((x - scaling.shift) * scaling.scale, *others)
+
+    scaling = InputScaling(np.float32(0.25), np.float32(0.5))
+
+    def by_steps(x, *others):
+        return local_steps(form, scaled)(x, scaling, *others)
+
+    assert_equal(gradients(by_steps), gradients(lambda x, *others: scaled(x, scaling, *others)))
 
 
 def test_warps_wait_for_each_other_on_a_gpu_alone():
     """What one warp has stored of a step, others read in the next."""
     x, batches, *parameters = jax.tree.map(lambda a: jnp.asarray(a[0]), drawn(FORM, 1))
-    traced = jax.make_jaxpr(lambda *arrays: take_steps(FORM, x, batches, *arrays))(*parameters)
+    features = Features(x, InputScaling())
+    traced = jax.make_jaxpr(partial(take_steps, FORM, features, batches))(*parameters)
     waits = {
         kernel.params["interpret"]: "debug_barrier" in str(kernel.params["jaxpr"])
         for kernel in launches(traced.jaxpr)

@@ -4,9 +4,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from maxfl.models.gpu import products, tiles
+from maxfl.models.gpu import patches, products, tiles
 from maxfl.models.gpu.places import pooled_geometries, window_geometry
-from maxfl.models.gpu.products import pooled_products, share, window_products, window_sums
+from maxfl.models.gpu.products import pooled_products, window_products, window_sums
 
 PAIRS = window_geometry((1, 4), (1, 2), (1, 1), ((0, 0), (0, 0)), (1, 1))
 """Windows of two pixels in a row of four."""
@@ -30,25 +30,21 @@ def test_sums_by_hand():
     np.testing.assert_array_equal(window_sums((PAIRS,), ROW, g), [[1 + 2, 20], [2 + 4, 40]])
 
 
-def test_pooled_products_by_hand():
+@pytest.mark.parametrize(
+    ("products_of", "sums_of"),
+    [(pooled_products, window_sums), (patches.pooled_products, patches.pooled_sums)],
+    ids=["windows", "patches"],
+)
+def test_pooled_products_by_hand(products_of, sums_of):
     """Of two rows and columns of places 1, 3 / 3, 0 the largest is 3, twice."""
     geometry = window_geometry((2, 2), (1, 1), (1, 1), ((0, 0), (0, 0)), (1, 1))
-    x = jnp.asarray([[1.0, 3.0], [3.0, 0.0]]).reshape(1, 2, 2, 1)
-    one = jnp.ones((1, 1, 1, 2))
-    value, is_largest = pooled_products(
-        pooled_geometries(geometry), x, one, jnp.asarray([-1.0, -3.0])
-    )
+    geometries, x = pooled_geometries(geometry), jnp.asarray([[1.0, 3.0], [3.0, 0.0]])
+    x, bias = x.reshape(1, 2, 2, 1), jnp.asarray([-1.0, -3.0])
+    value, is_largest = products_of(geometries, x, jnp.ones((1, 1, 1, 2)), bias)
     np.testing.assert_array_equal(value[0, 0, 0], [2, 0])
     np.testing.assert_array_equal(is_largest[0, 0, 0], [0b0110, 0])  # 3 - 3 does not pass
-    sums = window_sums(
-        pooled_geometries(geometry), x, jnp.asarray([8.0, 8.0]).reshape(1, 1, 1, 2), is_largest
-    )
+    sums = sums_of(geometries, x, jnp.asarray([8.0, 8.0]).reshape(1, 1, 1, 2), is_largest)
     np.testing.assert_array_equal(sums, [[4 * 3 + 4 * 3, 0], [8, 0]])  # weight, then bias
-
-
-def test_equals_share():
-    parts = share(jnp.asarray([6.0, 6.0, 6.0]), jnp.asarray([0b0111, 0b1000, 0]))
-    np.testing.assert_array_equal(parts, [[2, 0, 0], [2, 0, 0], [2, 0, 0], [0, 6, 0]])
 
 
 @pytest.mark.parametrize("fewest", [1, 1000])

@@ -2,13 +2,14 @@
 
 Memory is that of a compiler that fuses: what is computed element by element never reaches it,
 unless something needs it there, as a matrix product does, or it would be computed more than once
-at some cost; what it was computed from stays as long. A product that is only added to an input, as
+at some cost; what it was computed from stays as long. On a GPU, a product converts and scales
+smaller numbers that are there on the way. A product that is only added to an input, as
 the gradient of a weight is to the weight, is added in its place. Loops fill arrays of zeros: those
 of one size are copies of a single one, which stays until the last loop takes it.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import permutations
 from typing import Any, NamedTuple
 
@@ -22,11 +23,15 @@ FUSED = ALIASES | frozenset({
     "concatenate", "convert_element_type", "cos", "div", "dynamic_slice", "eq", "erf", "exp",
     "exp2", "expm1", "floor", "gather", "ge", "gt", "integer_pow", "iota", "is_finite", "le",
     "log", "log1p", "logistic", "lt", "max", "min", "mul", "ne", "neg", "not", "one_minus_square",
-    "or", "pad", "pow", "random_fold_in", "random_unwrap", "random_wrap", "rem", "rev", "round",
-    "rsqrt", "select_n", "shift_left", "shift_right_arithmetic", "shift_right_logical", "sign",
-    "sin", "slice", "split", "sqrt", "square", "stack", "sub", "tan", "tanh", "transpose", "xor",
+    "or", "pad", "population_count", "pow", "random_fold_in", "random_unwrap", "random_wrap",
+    "rem", "rev", "round", "rsqrt", "select_n", "shift_left", "shift_right_arithmetic",
+    "shift_right_logical", "sign", "sin", "slice", "split", "sqrt", "square", "stack", "sub", "tan",
+    "tanh", "transpose", "xor",
 })  # fmt: skip
 """Operations that are computed where their values are used."""
+
+SCALING = ALIASES | {"add", "convert_element_type", "mul", "neg", "sub"}
+"""Those of them that a product on a GPU computes on the way, of one value and literals."""
 
 COSTLY = frozenset({
     "concatenate", "cos", "erf", "exp", "exp2", "expm1", "log", "log1p", "logistic", "pow", "sin",
@@ -192,10 +197,36 @@ class Program:
         for operation in self.operations:
             if operation.name in COSTLY:
                 found.update(value for value in operation.outputs if self._readers[value] > 1)
+        scaled = self._scaled_by_products() if jax.default_backend() == "gpu" else {}
+        self._add_what_is_read(found, scaled)
+        for value in sorted(scaled, key=lambda value: value.size):
+            if scaled[value] not in found:  # what is smaller was decided before
+                found.add(value)
+        self._add_what_is_read(found, scaled)
+        return found
+
+    def _add_what_is_read(self, found: set[Value], scaled: Container[Value]) -> None:
+        """Add what operations read, and what is the same, unless it is scaled on the way."""
         for operation in reversed(self.operations):
             reads = operation.name not in FUSED and operation.name not in READS_FUSED
             if reads or (operation.name in ALIASES and not found.isdisjoint(operation.outputs)):
-                found.update(operation.inputs)
+                is_product = operation.name == PRODUCT
+                found.update(v for v in operation.inputs if not is_product or v not in scaled)
+
+    def _scaled_by_products(self) -> dict[Value, Value]:
+        """Return what products on a GPU can make of smaller numbers on the way, and of which."""
+        made = {value: operation for operation in self.operations for value in operation.outputs}
+        found: dict[Value, Value] = {}
+        for operation in self.operations:
+            for value in operation.inputs if operation.name == PRODUCT else ():
+                source = value
+                while source.size >= value.size and source in made:
+                    maker = made[source]
+                    if maker.name not in SCALING or len(maker.inputs) != 1:
+                        break
+                    (source,) = maker.inputs
+                if source.size < value.size:
+                    found[value] = source
         return found
 
     def _most(self, counted: set[Value], spans: Iterable[Span]) -> int:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from maxfl.core.aggregators import AggregationRule
 from maxfl.core.algorithm import LocalTask, Server, advance, rate_in_loss, trained
 from maxfl.core.federation import Federation
+from maxfl.core.model import Scaling, compiled_scaling
 from maxfl.core.participation import ParticipationRule
 from maxfl.engine.client_state import init_memory
 from maxfl.engine.evaluation import score_samples
@@ -146,7 +147,7 @@ class Predictor:
 
     def _step(self, batch_size: int, steps: ArrayLike) -> Work:
         """Count bytes on the way to a gradient, or to the weights after as many steps at once."""
-        model, scaling = self._experiment.model, self._in_memory.input_scaling
+        model, scaling = self._experiment.model, self._scaling()
         different = set(np.ravel(steps).tolist())
         known = different.pop() if len(different) == 1 else 0  # others are not compiled in
         # An optimizer wants the gradient itself.
@@ -166,10 +167,14 @@ class Predictor:
         # Clients draw different rows: nothing but the data and frozen parameters is shared by them.
         return _work(step, (number, self._key, self._params, number, *shared), varying=4)
 
+    def _scaling(self) -> Scaling:
+        """Return from what to what features are scaled, as programs have it."""
+        return compiled_scaling(self._in_memory.input_scaling, self._in_memory.train.x)
+
     def _losses(self, samples: int, varying: int) -> Work:
         """Count bytes on the way to some samples' losses; ``varying`` of (w, x, y) vary."""
         in_memory = self._in_memory
-        train, scaling = in_memory.train, in_memory.input_scaling
+        train, scaling = in_memory.train, self._scaling()
         splits = train, in_memory.test, in_memory.judging
         samples = min(samples, max(len(split.y) for split in splits if split is not None))
         x = jax.ShapeDtypeStruct((samples, *train.x.shape[1:]), train.x.dtype)

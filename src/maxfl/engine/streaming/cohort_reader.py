@@ -18,6 +18,7 @@ from maxfl.core.algorithm import Algorithm, Client, Cohort, LocalTask, Server, W
 from maxfl.core.federation import Samples
 from maxfl.core.federation_files import read_clients
 from maxfl.core.judging import hold_out
+from maxfl.core.model import compiled_scaling
 from maxfl.core.participation import ParticipationRule, sample
 from maxfl.core.prng import Purpose, key
 from maxfl.core.requirements.requirement import Solo
@@ -102,7 +103,8 @@ class CohortReader:
         """Bring clients' data to the devices, and find what they require."""
         train, judging = self._read_parts(client_ids)
         no_test = _no_samples(train, len(client_ids))
-        arrays = Data(train, no_test, self._federation.input_scaling, (), judging)
+        scaling = compiled_scaling(self._federation.input_scaling, train.x)
+        arrays = Data(train, no_test, scaling, (), judging)
         data = self._session.replicate(arrays)._replace(frozen=self._session.frozen)
         return CohortData(client_ids, data, self._requirement(client_ids, data))
 

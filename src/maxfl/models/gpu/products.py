@@ -16,7 +16,8 @@ from jax.experimental.pallas import triton
 
 from maxfl.models.gpu.launch import launch, over_clients
 from maxfl.models.gpu.places import Geometries, Geometry
-from maxfl.models.gpu.program import count, divide, larger, load, multiply, store
+from maxfl.models.gpu.pooling import pool, share
+from maxfl.models.gpu.program import count, divide, load, multiply, store
 from maxfl.models.gpu.tiles import PROGRAMS, Size, Tile, pooled_tile, product_tile, sum_tile
 
 
@@ -33,14 +34,15 @@ def window_products(geometry: Geometry, x: Array, w: Array, inputs_last: bool = 
     return over_clients(functools.partial(_products, (geometry,), inputs_last), x, w)[0]
 
 
-def pooled_products(geometries: Geometries, x: Array, w: Array, bias: Array) -> tuple[Array, ...]:
+def pooled_products(geometries: Geometries, x: Array, w: Array, bias: Array) -> tuple[Array, Array]:
     """Take the largest of several products, add a bias, and let what is positive pass.
 
     Returns:
         [n, rows, columns, outputs], and which products were the largest, uint8 of the same shape
         with a bit for each; none where nothing passes.
     """
-    return over_clients(functools.partial(_products, geometries, False), x, w, bias)
+    value, is_largest = over_clients(functools.partial(_products, geometries, False), x, w, bias)
+    return value, is_largest
 
 
 def window_sums(geometries: Geometries, x: Array, *gradient: Array) -> Array:
@@ -117,13 +119,9 @@ def _pooling_kernel(
     """Do so for all geometries, and pool."""
     place, output = _places_and_outputs(size, tile)
     totals = _totals(geometries, size, tile.depth, x, w, place, output)
-    largest = functools.reduce(larger, totals)
     added = triton.load(bias.at[output], mask=output < size.outputs, other=0.0)
-    passed = largest + added.astype(jnp.float32)[None, :]
-    bits = ((total == largest).astype(jnp.int32) << i for i, total in enumerate(totals))
-    is_largest = jnp.where(passed > 0, functools.reduce(jnp.bitwise_or, bits), 0)
-    _store(out[0], size, place, output, jnp.where(passed <= 0, 0.0, passed))
-    _store(out[1], size, place, output, is_largest)
+    for table, values in zip(out, pool(totals, added), strict=True):
+        _store(table, size, place, output, values)
 
 
 def _places_and_outputs(size: Size, tile: Tile) -> tuple[Array, Array]:
@@ -193,13 +191,6 @@ def _sum_kernel(
     total = jax.lax.fori_loop(0, steps, add, nothing)
     exists = (number < rows)[:, None] & (output < size.outputs)[None, :]
     store(out, (part * rows + number) * size.outputs, output, exists, total)
-
-
-def share(gradient: Array, is_largest: Array) -> list[Array]:
-    """Share the gradient of what was pooled between the largest of four, by their bits."""
-    bits = [(is_largest >> i) & 1 for i in range(4)]
-    each = gradient.astype(jnp.float32) / functools.reduce(jnp.add, bits).astype(jnp.float32)
-    return [jnp.where(bit == 1, each, 0.0).astype(gradient.dtype) for bit in bits]
 
 
 def _store(out: Any, size: Size, place: Array, output: Array, values: Array) -> None:
