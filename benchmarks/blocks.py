@@ -12,7 +12,7 @@ from maxfl.core.requirements.requirement import Solo
 from maxfl.engine.resources import parallel_configurations
 from maxfl.engine.trainer import Prepared
 
-TURNS = 5
+TURNS = 3
 
 
 def measure_blocks(simulation: Simulation) -> dict[str, Any]:

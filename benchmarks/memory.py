@@ -4,12 +4,12 @@
 
 A prediction needs shapes alone: it is made here as it would be there, with a GPU's kernels, and as
 much computed at once. What was used stands in models-gpu.json, sweeps-gpu.json and lora.json, below
-benchmarks/results, and in the first two's later ones (models-later-gpu.json, sweeps-later-gpu.json)
-for the cases that are there. Writes memory-gpu.json there or the file given.
+benchmarks/results, and in models-later-gpu.json for the cases that are there. Writes
+memory-gpu.json there or the file given.
 """
 
+import argparse
 import json
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -28,8 +28,8 @@ from maxfl.engine.layout import choose_eval_batch
 RESULTS = Path(__file__).parent / "results"
 FREE = 0.75 * 139.8 * 2**30
 """Bytes that JAX has on an H200."""
-CHANGED = {"logistic"}
-"""Models that take their steps in another way since their memory was measured."""
+CHANGED = {("models", "logistic"), ("sweeps", "mlp")}
+"""Models that compute their steps in another way since their memory was measured."""
 
 
 class Memory(NamedTuple):
@@ -42,7 +42,9 @@ class Memory(NamedTuple):
 
 def main() -> None:
     """Predict, print and write."""
-    file = Path(sys.argv[1]) if len(sys.argv) > 1 else RESULTS / "memory-gpu.json"
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("file", type=Path, nargs="?", default=RESULTS / "memory-gpu.json")
+    file = parser.parse_args().file
     rows = []
     for found in predictions():
         print(found, flush=True)
@@ -61,12 +63,14 @@ def predictions(*only: str) -> Iterator[Memory]:
 def recorded(*only: str) -> Iterator[tuple[str, maxfl.Simulation, float]]:
     """Give cases with their simulations, and the GiB that they used."""
     zoo = {(c.label, c.cohort): c for c in models.cases(on_cpu=False, quick=False)}
-    for name, row in latest("models", "{label}, {cohort} clients").items():
-        if (not only or name in only) and row["label"] not in CHANGED:
+    latest = [*read("models-gpu"), *read("models-later-gpu")]
+    for name, row in {"{label}, {cohort} clients".format(**row): row for row in latest}.items():
+        if (not only or name in only) and ("models", row["label"]) not in CHANGED:
             case = zoo[row["label"], row["cohort"]]
             yield name, models.simulation_of(case), row["peak_gib"]
-    for name, row in latest("sweeps", "{model}, {method}, {configurations} configurations").items():
-        if not only or name in only:
+    for row in read("sweeps-gpu"):
+        name = "{model}, {method}, {configurations} configurations".format(**row)
+        if (not only or name in only) and ("sweeps", row["model"]) not in CHANGED:
             fields = (row[field] for field in sweeps.Case._fields)
             yield name, sweeps.simulation_of(sweeps.Case(*fields)), row["peak_gib"]
     for row in read("lora"):
@@ -74,12 +78,6 @@ def recorded(*only: str) -> Iterator[tuple[str, maxfl.Simulation, float]]:
         if not only or name in only:
             simulation = lora.simulation_of(row["batch"], row["length"])
             yield name, simulation, row["peak"] / 2**30
-
-
-def latest(name: str, case: str) -> dict[str, Any]:
-    """Read what was measured last of each case."""
-    rows = [*read(f"{name}-gpu"), *read(f"{name}-later-gpu")]
-    return {case.format(**row): row for row in rows}
 
 
 def read(name: str) -> Any:

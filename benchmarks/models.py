@@ -111,13 +111,17 @@ def main() -> None:
         "machine": platform.machine(), "steps": STEPS, "batch": BATCH, "samples": SAMPLES,
     }  # fmt: skip
     found = continued(file, header, arguments.models or list(ROUNDS), "label")
-    for case in cases(on_cpu, arguments.quick):
-        if arguments.models and case.label not in arguments.models:
-            continue
+    todo = [
+        case
+        for case in cases(on_cpu, arguments.quick)
+        if not arguments.models or case.label in arguments.models
+    ]
+    for case in todo:
         row = case._asdict() | json.loads(_run([__file__, "--case", json.dumps(case._asdict())]))
         print(row, flush=True)
         found["rounds"].append(row)
-        file.write_text(json.dumps(found, indent=1) + "\n")
+        if arguments.file or case == todo[-1]:  # a record is replaced by a whole one alone
+            file.write_text(json.dumps(found, indent=1) + "\n")
 
 
 def describe() -> dict[str, str]:

@@ -15,8 +15,12 @@ def origin() -> dict[str, str]:
     digest = hashlib.sha256()
     for path in sorted(SOURCE.rglob("*.py")):
         digest.update(path.relative_to(SOURCE).as_posix().encode() + path.read_bytes())
-    today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    found = {"date": today, "code": digest.hexdigest()[:12]}
+    return session() | {"code": digest.hexdigest()[:12]}
+
+
+def session() -> dict[str, str]:
+    """Return the day, and the beginning of the GPU's number."""
+    found = {"date": datetime.datetime.now(datetime.UTC).date().isoformat()}
     try:
         query = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"]
         done = subprocess.run(query, capture_output=True, text=True, check=True)

@@ -9,6 +9,7 @@ of rounds ends with one evaluation, which is measured alone and taken off. Every
 process of its own. Writes benchmarks/results/sweeps-gpu.json or the file given.
 """
 
+import argparse
 import json
 import subprocess
 import sys
@@ -43,10 +44,13 @@ CASES = (
 
 def main() -> None:
     """Measure each case in a new process, print and write."""
-    if sys.argv[1:2] == ["--case"]:
-        print(json.dumps(measure(Case(*json.loads(sys.argv[2])))))
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("file", type=Path, nargs="?")
+    parser.add_argument("--case", help="measure this one, as JSON, in this process")
+    given = parser.parse_args()
+    if given.case:
+        print(json.dumps(measure(Case(*json.loads(given.case)))))
         return
-    file = Path(sys.argv[1]) if len(sys.argv) > 1 else FILE
     rows: list[dict[str, Any]] = []
     for case in CASES:
         command = [sys.executable, __file__, "--case", json.dumps(case)]
@@ -55,7 +59,10 @@ def main() -> None:
         row = json.loads(printed[-1]) if not done.returncode else {"failed": done.returncode}
         rows.append(case._asdict() | row)
         print(rows[-1], flush=True)
-        file.write_text(json.dumps(origin() | {"rounds": rows}, indent=1) + "\n")
+        if given.file or len(rows) == len(CASES):  # a record is replaced by a whole one alone
+            (given.file or FILE).write_text(
+                json.dumps(origin() | {"rounds": rows}, indent=1) + "\n"
+            )
 
 
 def measure(case: Case) -> dict[str, Any]:

@@ -33,8 +33,11 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import torch
-from origin import continued, origin
+try:
+    import torch
+except ImportError:
+    sys.exit("PyTorch is missing: pip install torch, into an environment of its own")
+from origin import continued, session
 from torch._inductor.compile_fx import compile_fx
 from torch._inductor.runtime.benchmarking import benchmarker
 from torch.func import grad, vmap
@@ -217,7 +220,8 @@ def timed(loop: Loop) -> float:
             torch.cuda.synchronize()
         return (time.perf_counter() - began) / rounds
 
-    rounds = max(1, min(200, int(SECONDS / max(seconds(1), seconds(1)))))
+    seconds(1)
+    rounds = max(1, min(200, int(SECONDS / seconds(1))))
     return 1e3 * statistics.median(seconds(rounds) for _ in range(TURNS))
 
 
@@ -277,7 +281,7 @@ def main() -> None:
         return
     device = torch.cuda.get_device_name() if given.device == "cuda" else "cpu"
     models = given.models or list(MODELS)
-    header = {"torch": torch.__version__, "device": device} | origin()
+    header = {"torch": torch.__version__, "device": device} | session()
     found = continued(given.file, header, models, "model")
     for row in in_processes(models, given.cohorts, given.device):
         print(row, flush=True)

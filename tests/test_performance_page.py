@@ -74,6 +74,31 @@ def test_the_page_of_frameworks_has_the_peers_record():
     assert others[:3] == [spread(peer) for peer in ("flower", "fedjax", "pfl")]
 
 
+def test_the_table_of_targets_is_that_of_the_sections():
+    """Which are read from the results themselves."""
+    found = {
+        target: (reached, verdict)
+        for target, reached, verdict in rows_of(PAGE, "| target | reached | |")
+    }
+    on_gpu = rows_of(PAGE, "| target: times PyTorch's")
+    for (_, *cells, _why), (reached, verdict) in zip(on_gpu, found.values(), strict=False):
+        ratios, verdicts = zip(*(cell.split(", ") for cell in cells), strict=True)
+        assert reached == ", ".join(ratios)
+        assert verdict == ", ".join(dict.fromkeys(verdicts))
+    words = words_of(PAGE)
+    cnn, unequal, _, compiled = rows_of(PAGE, "| target | reached | limited")
+    flower = read_results("peers")["workloads"]["cnn"]["peers"]
+    (mlps,) = (row[3] for row in rows_of(PAGE, "| | 1 configuration |") if row[0] == "FedAvg")
+    others = [
+        (mlps, "reached"), (re.search(r"takes 2\.74 \((.*?) times", words)[1], "missed"),
+        (re.search(r"version are (.*?) times what the", words)[1], "reached"),
+        (f"{cnn[1]}, {flower['flower']['ms'] / flower['maxfl']['ms']:.2f}", "missed, reached"),
+        (unequal[1], "missed"), (compiled[1], "missed"),
+        (str(sum(read_results("demo")["seconds"].values())), "reached"),
+    ]  # fmt: skip
+    assert list(found.values())[len(on_gpu) :] == others
+
+
 def test_what_was_aimed_at_and_missed_is_of_the_peers_record():
     found = read_results("peers")
 
@@ -81,7 +106,7 @@ def test_what_was_aimed_at_and_missed_is_of_the_peers_record():
         peers = found["workloads"][workload]["peers"]
         return peers[peer]["ms"] / peers["maxfl"]["ms"]
 
-    cnn, unequal, flower, compiled = rows_of(PAGE, "| target | reached |")
+    cnn, unequal, flower, compiled = rows_of(PAGE, "| target | reached | limited")
     assert cnn[1] == f"{times('cnn', 'numpy'):.2f}"
     assert unequal[1] == f"{times('unequal', 'numpy'):.2f}"
     assert flower[1] == f"{times('mlp', 'flower'):.1f}"
