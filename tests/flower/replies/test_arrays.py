@@ -2,6 +2,9 @@
 
 import gc
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 
 import numpy as np
 import pytest
@@ -13,6 +16,7 @@ from flwr.app import Array
 from maxfl.core import aggregators
 from maxfl.flower import MaxFL, Privacy
 from maxfl.flower.aggregation import RoundTotal
+from maxfl.flower.replies import arrays as arrays_module
 from maxfl.flower.replies.arrays import norm_of_update, read_array, to_arrays, update_pieces
 from maxfl.flower.replies.pieces import PIECE, in_threads
 from maxfl.flower.server.step import Rates, step_along
@@ -54,9 +58,29 @@ def hasty_threads():
     sys.setswitchinterval(before)
 
 
+def test_one_thread_at_a_time_reads_headers(monkeypatch):
+    busy, found_busy = Lock(), []
+    (version, reads), *_ = arrays_module.HEADERS.items()
+
+    def slowly(stream):
+        if busy.acquire(blocking=False):
+            time.sleep(0.01)
+            busy.release()
+        else:
+            found_busy.append(1)
+        return reads(stream)
+
+    monkeypatch.setitem(arrays_module.HEADERS, version, slowly)
+    sent = Array(np.zeros(3, np.float32))
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: to_arrays({"w": sent})["w"].shape, range(8)))
+    assert found == [(3,)] * 8
+    assert not found_busy
+
+
 @pytest.mark.usefixtures("hasty_threads")
 def test_arrays_are_read_by_several_threads_at_once():
-    """Python's parser of literals, which NumPy reads headers by, is not safe among threads."""
+    """Where Python's parser of literals, which NumPy reads headers by, fails among threads."""
     sent = Array(np.zeros((3, 4, 5), np.float32))
 
     def read(_):

@@ -21,9 +21,9 @@ from maxfl.utils.errors import InputError
 Arrays = dict[str, NDArray[Any]]
 """A model, or an update of one, by the names of its arrays."""
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-PARSER = Lock()
-"""NumPy reads headers by ``ast.literal_eval``, which threads must not call at once in Python 3.11:
-now and then it raises SystemError (python/cpython#106905), and a good reply would be rejected."""
+READS_HEADER = Lock()
+"""Held by the thread that reads one. NumPy does it by ``ast.literal_eval``, which up to Python
+3.11.7 may raise SystemError where threads call it at once (python/cpython#106905)."""
 
 
 def to_record(model: Arrays) -> ArrayRecord:
@@ -108,7 +108,7 @@ class _Header(NamedTuple):
 
 def _read_header(data: bytes) -> _Header:
     stream = BytesIO(data)
-    with PARSER:
+    with READS_HEADER:
         found = HEADERS[npy.read_magic(stream)](stream)
     return _Header(*found, stream.tell())
 
