@@ -16,10 +16,10 @@ from jax import Array as JaxArray
 
 from maxfl.core.algorithm import Gradient, descend, move, pulled, trained
 from maxfl.core.criterion import Criterion, find_criterion
-from maxfl.core.federation import Federation, InputScaling, Samples
+from maxfl.core.federation import Federation, Samples
 from maxfl.core.judging import with_judging
 from maxfl.core.local_optimizers import LocalOptimizer
-from maxfl.core.model import Model, Params, Variables
+from maxfl.core.model import Model, Params, Scaling, Variables, compiled_scaling
 from maxfl.core.prng import Purpose, key
 from maxfl.core.requirements.requirement import Requirement, Solo, Thresholds, solo
 from maxfl.core.requirements.thresholds import align, needs_solo, thresholds
@@ -138,7 +138,8 @@ class Local(NamedTuple):
 
     def _data(self, samples: Samples) -> "_Data":
         frozen = () if self.model.frozen is None else self.model.frozen
-        return _Data(self.federation.input_scaling, samples, frozen)
+        scaling = compiled_scaling(self.federation.input_scaling, samples.x)
+        return _Data(scaling, samples, frozen)
 
 
 class Drift(NamedTuple):
@@ -169,7 +170,7 @@ class Drift(NamedTuple):
 class _Data(NamedTuple):
     """The arrays of a task: with a model, which is compiled in, they are one."""
 
-    input_scaling: InputScaling
+    input_scaling: Scaling
     samples: Samples
     frozen: Any
 

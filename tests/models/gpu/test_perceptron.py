@@ -53,7 +53,7 @@ def by_kernel(form, *arguments):
     """Take steps of all clients at once."""
 
     def of_one(x, *others):
-        return take_steps(form, Features(x, InputScaling()), *others)
+        return take_steps(form, Features(x), *others)
 
     return jax.vmap(of_one)(*arguments)
 
@@ -112,7 +112,7 @@ def test_two_steps_by_hand():
     form = Form((2,), survivors=256, steps=2, batch=1)
     x, labels = jnp.asarray([[1.0], [-1.0]]), jnp.asarray([[0], [1]])
     batches = Batches(labels, jnp.zeros(2, jnp.uint8), jnp.asarray([-1.0]))
-    features = Features(x, InputScaling())
+    features = Features(x)
     weight, bias = take_steps(form, features, batches, jnp.zeros((1, 2)), jnp.zeros(2))
     np.testing.assert_allclose(weight, [[1, -1]], atol=1e-6)
     np.testing.assert_allclose(bias, [0, 0], atol=1e-6)
@@ -155,13 +155,24 @@ def on_bytes(scaling):
     return lambda x, *others: take(x, scaling, *others)
 
 
+@pytest.mark.parametrize("stored", [np.uint8, np.float32])
+def test_each_channel_may_have_a_scaling_of_its_own(stored):
+    """Of images of two pixels and three channels."""
+    _, batches, *parameters = drawn(FORM, 3)
+    x = RNG.integers(256, size=(3, FORM.steps, FORM.batch, 2, 3)).astype(stored)
+    shift, scale = np.float32([100, 130, 150]), np.float32([1 / 60, 1 / 70, 1 / 80])
+    scaled = ((x - np.float64(shift)) * scale).reshape(3, -1, INPUTS)
+    steps = jax.jit(jax.vmap(on_bytes(InputScaling(shift, scale))))
+    assert_equal(steps(x, *batches, *parameters), by_numpy(FORM, scaled, batches, *parameters))
+
+
 @pytest.mark.parametrize(("least", "most"), [(0, 256), (200, 211), (254, 256)])
 def test_inner_products_of_bytes_are_exact(least, most):
     """Of standardised images, bright ones without contrast too; float32 sums lose 1e-6 of n."""
     bytes_ = np.random.default_rng(1).integers(least, most, (20, 3072), np.uint8)
     shift, scale = np.float32(bytes_.mean()), np.float32(1 / bytes_.std())
     exact = (bytes_ - np.float64(shift)) * np.float64(scale)
-    features = features_of(jnp.asarray(bytes_), CompiledScaling(shift, scale))
+    features = features_of(jnp.asarray(bytes_)[None], CompiledScaling(shift, scale))
     assert features.stored.dtype == jnp.bfloat16
     np.testing.assert_allclose(features.inner_products(), exact @ exact.T, atol=2e-6 * 3072)
 
@@ -169,7 +180,8 @@ def test_inner_products_of_bytes_are_exact(least, most):
 @pytest.mark.parametrize("scaling", SCALINGS)
 def test_features_of_bytes_make_the_same_inputs(scaling):
     bytes_ = np.arange(256, dtype=np.uint8)[None]
-    found = features_of(jnp.asarray(bytes_), CompiledScaling(*np.float32(scaling))).inputs()
+    batch = jnp.asarray(bytes_)[None]
+    found = features_of(batch, CompiledScaling(*np.float32(scaling))).inputs()
     expected = (bytes_ - np.float64(np.float32(scaling[0]))) * np.float32(scaling[1])
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
@@ -255,7 +267,7 @@ def test_derivatives_are_those_of_jax():
 def test_warps_wait_for_each_other_on_a_gpu_alone():
     """What one warp has stored of a step, others read in the next."""
     x, batches, *parameters = jax.tree.map(lambda a: jnp.asarray(a[0]), drawn(FORM, 1))
-    features = Features(x, InputScaling())
+    features = Features(x)
     traced = jax.make_jaxpr(partial(take_steps, FORM, features, batches))(*parameters)
     waits = {
         kernel.params["interpret"]: "debug_barrier" in str(kernel.params["jaxpr"])

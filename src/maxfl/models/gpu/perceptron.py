@@ -71,17 +71,17 @@ class Features(NamedTuple):
     """Features of all samples of a client's minibatches.
 
     Attributes:
-        stored: [samples, inputs]; of bytes their difference from a whole number, as bfloat16: that
+        stored: [samples, inputs]. Of bytes their difference from a whole number, as bfloat16: that
             is exact, takes half the memory of inputs, and XLA's products scale it on the way.
-        scaling: What makes inputs of them.
+        scaling: What makes inputs of them; None where they are inputs.
     """
 
     stored: Array
-    scaling: Scaling
+    scaling: CompiledScaling | None = None
 
     def inputs(self) -> Array:
         """Return x, float32[samples, inputs]."""
-        return scale_inputs(self.scaling, self.stored)
+        return self.stored if self.scaling is None else scale_inputs(self.scaling, self.stored)
 
     def inner_products(self) -> Array:
         """Return x xᵀ, float32[samples, samples].
@@ -91,9 +91,8 @@ class Features(NamedTuple):
 
             Σ (s − c)(t − c) = Σ s t − c (Σ s + Σ t) + n c²
         """
-        stored, scaling = self.stored, self.scaling
-        is_near = isinstance(scaling, CompiledScaling) and abs(scaling.shift) <= 0.5
-        if stored.dtype != jnp.bfloat16 or not is_near:
+        stored, scaling = self
+        if scaling is None or abs(scaling.shift) > 0.5:
             x = self.inputs()
             return x @ x.T
         found = multiply(stored, stored.T)
@@ -105,13 +104,19 @@ class Features(NamedTuple):
 
 
 def features_of(stored: Array, scaling: Scaling) -> Features:
-    """Return features [samples, inputs], of bytes those that products take best."""
-    if stored.dtype != jnp.uint8:
-        return Features(stored, scaling)
-    if not isinstance(scaling, CompiledScaling):
-        return Features(stored.astype(jnp.bfloat16), scaling)
+    """Return features as products take them best.
+
+    Scaled here, before they are flat, unless a product can do it: others may differ by channel.
+
+    Args:
+        stored: [steps, batch, ...].
+        scaling: From these to inputs.
+    """
+    samples = stored.shape[0] * stored.shape[1]
+    if not isinstance(scaling, CompiledScaling) or stored.dtype != jnp.uint8:
+        return Features(scale_inputs(scaling, stored).reshape(samples, -1))
     whole = np.float32(np.clip(np.round(scaling.shift), 0, 255))
-    near = (stored.astype(jnp.float32) - whole).astype(jnp.bfloat16)
+    near = (stored.reshape(samples, -1).astype(jnp.float32) - whole).astype(jnp.bfloat16)
     return Features(near, CompiledScaling(scaling.shift - whole, scaling.scale))
 
 
@@ -142,7 +147,7 @@ def local_steps(form: Form, plain: Callable[..., Any]) -> Callable[..., tuple[Ar
     def forward(
         stored: Array, scaling: Scaling, *arrays: Array
     ) -> tuple[tuple[Array, ...], tuple[()]]:
-        features = features_of(stored.reshape(form.samples, -1), scaling)
+        features = features_of(stored, scaling)
         return take_steps(form, features, Batches(*arrays[:size]), *arrays[size:]), ()
 
     def backward(arguments: tuple[Any, ...], _: tuple[()], g: Any) -> tuple[Any, ...]:

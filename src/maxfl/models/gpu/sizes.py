@@ -15,7 +15,7 @@ MOST_LAYERS, WIDEST_LAYER, LARGEST_BATCH = 3, 64, 64
 SAMPLES_PER_UNIT = 4
 """Samples whose steps a perceptron takes at once, for each unit of its first layer: then xxᵀ takes
 twice as many operations as the two products of x that single steps have, and x four times the
-memory of the weights."""
+memory of the weights, where it was bytes twice."""
 LONGEST, MOST_FEATURES = 128, 32
 """Positions of a sequence, and features of a head, that fit into the registers of a program."""
 LEAST = 16
