@@ -47,13 +47,16 @@ def test_what_is_alive_by_hand(function, matrices):
 
 
 @pytest.mark.parametrize(("backend", "matrices"), [("gpu", 2), ("cpu", 2.5)])
-def test_a_product_on_a_gpu_scales_smaller_numbers_on_the_way(monkeypatch, backend, matrices):
+@pytest.mark.parametrize("placed", [lambda a: a, jnp.transpose], ids=["as it is", "turned"])
+def test_a_product_on_a_gpu_scales_smaller_numbers_on_the_way(
+    monkeypatch, placed, backend, matrices
+):
     """Two results, of 1 and ½; on a GPU beside the numbers of half the size, elsewhere scaled."""
     monkeypatch.setattr(jax, "default_backend", lambda: backend)
 
     def function(a):
         half = jax.lax.optimization_barrier(a.astype(jnp.bfloat16))
-        return half @ half, (half.astype(jnp.float32) - 1.0) @ a
+        return half @ half, placed(half.astype(jnp.float32) - 1.0) @ a
 
     assert peak(function, A) == matrices * MATRIX
 

@@ -30,7 +30,7 @@ FUSED = ALIASES | frozenset({
 })  # fmt: skip
 """Operations that are computed where their values are used."""
 
-SCALING = ALIASES | {"add", "convert_element_type", "mul", "neg", "sub"}
+SCALING = ALIASES | {"add", "convert_element_type", "mul", "neg", "sub", "transpose"}
 """Those of them that a product on a GPU computes on the way, of one value and literals."""
 
 COSTLY = frozenset({
