@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from maxfl.core.federation import InputScaling
 from maxfl.models.gpu import attention, group_norm, layer_norm, patches, perceptron
 from maxfl.models.gpu.places import pooled_geometries, window_geometry
 from maxfl.models.gpu.products import pooled_products, window_products, window_sums
@@ -85,7 +84,7 @@ def try_perceptron(dtype: str) -> None:
     def kernels(x: Array, w: Array, b: Array, y: Array) -> Any:
         decisions = jnp.zeros((form.steps, form.batch, WIDEST_LAYER), jnp.uint8)
         batches = perceptron.Batches(y.astype(jnp.int32), decisions, y[0])
-        features = perceptron.Features(x, InputScaling())
+        features = perceptron.Features(x)
         return perceptron.take_steps(form, features, batches, w, b, w, b, w, b)
 
     shapes = (form.samples, WIDEST_LAYER), (WIDEST_LAYER, WIDEST_LAYER), (WIDEST_LAYER,)
