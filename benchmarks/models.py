@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from blocks import measure_blocks
-from origin import continued, origin
+from origin import continued, origin, write_rounds
 
 import maxfl
 from maxfl.models import convolution as convolution_module
@@ -120,8 +120,7 @@ def main() -> None:
         row = case._asdict() | json.loads(_run([__file__, "--case", json.dumps(case._asdict())]))
         print(row, flush=True)
         found["rounds"].append(row)
-        if arguments.file or case == todo[-1]:  # a record is replaced by a whole one alone
-            file.write_text(json.dumps(found, indent=1) + "\n")
+        write_rounds(found, file, is_record=not arguments.file, is_last=case == todo[-1])
 
 
 def describe() -> dict[str, str]:

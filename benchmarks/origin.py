@@ -47,3 +47,21 @@ def continued(file: Path, header: dict[str, Any], models: list[str], field: str)
             f"file, or measure all models"
         )
     return header | {"rounds": others}
+
+
+def write_rounds(found: dict[str, Any], file: Path, *, is_record: bool, is_last: bool) -> None:
+    """Write results after each case; a record is replaced by a whole one alone.
+
+    Args:
+        found: Results, with rows under "rounds".
+        file: Where to.
+        is_record: Whether the repository keeps it.
+        is_last: Whether this is what there will be.
+    """
+    failed = sum("failed" in row for row in found["rounds"])
+    if is_record and is_last and failed:
+        raise SystemExit(
+            f"{file} stays as it was: {failed} cases failed; name a FILE for the others"
+        )
+    if is_last or not is_record:
+        file.write_text(json.dumps(found, indent=1) + "\n")

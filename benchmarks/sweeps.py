@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from blocks import measure_blocks
-from origin import origin
+from origin import origin, write_rounds
 
 import maxfl
 
@@ -59,10 +59,10 @@ def main() -> None:
         row = json.loads(printed[-1]) if not done.returncode else {"failed": done.returncode}
         rows.append(case._asdict() | row)
         print(rows[-1], flush=True)
-        if given.file or len(rows) == len(CASES):  # a record is replaced by a whole one alone
-            (given.file or FILE).write_text(
-                json.dumps(origin() | {"rounds": rows}, indent=1) + "\n"
-            )
+        write_rounds(
+            origin() | {"rounds": rows}, given.file or FILE, is_record=not given.file,
+            is_last=len(rows) == len(CASES),
+        )  # fmt: skip
 
 
 def measure(case: Case) -> dict[str, Any]:

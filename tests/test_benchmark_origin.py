@@ -8,11 +8,16 @@ from support.commands import ROOT
 
 
 @pytest.fixture
-def continued(monkeypatch):
+def origin(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    from origin import continued
+    import origin
 
-    return continued
+    return origin
+
+
+@pytest.fixture
+def continued(origin):
+    return origin.continued
 
 
 def test_other_models_of_the_same_session_stay(continued, tmp_path):
@@ -29,3 +34,20 @@ def test_those_of_another_session_are_not_overwritten_unless_all_are_measured(co
     with pytest.raises(SystemExit, match="another day, card"):
         continued(file, {"card": "A"}, ["mlp"], "model")
     assert continued(file, {"card": "A"}, ["mlp", "cnn"], "model")["rounds"] == []
+
+
+def test_a_record_is_replaced_by_a_whole_one_alone(origin, tmp_path):
+    file, rows = tmp_path / "record.json", [{"model": "mlp", "ms": 1}]
+    origin.write_rounds({"rounds": rows}, file, is_record=True, is_last=False)
+    assert not file.exists(), "others are to come"
+    origin.write_rounds({"rounds": rows}, file, is_record=True, is_last=True)
+    with pytest.raises(SystemExit, match="stays as it was: 1 cases failed"):
+        origin.write_rounds({"rounds": [{"failed": 1}]}, file, is_record=True, is_last=True)
+    assert json.loads(file.read_text()) == {"rounds": rows}
+
+
+def test_another_file_is_written_after_each_case(origin, tmp_path):
+    file = tmp_path / "found.json"
+    for rows in ([{"failed": 1}], [{"failed": 1}, {"ms": 2}]):
+        origin.write_rounds({"rounds": rows}, file, is_record=False, is_last=False)
+        assert json.loads(file.read_text()) == {"rounds": rows}
