@@ -14,7 +14,8 @@ import pytest
 
 import maxfl
 from maxfl.core.federation import InputScaling
-from maxfl.engine import session
+from maxfl.core.model import CompiledScaling
+from maxfl.engine import session, trainer
 from maxfl.engine import simulation as simulation_module
 from maxfl.engine.evaluation import score_samples
 from maxfl.engine.layout import EvalBatch
@@ -73,6 +74,27 @@ def test_local_steps_at_once_give_the_same_run(monkeypatch):
     again = maxfl.mlp(FEATURES, (6, 5), CLASSES, dropout=0.4001)
     assert_same(simulate(**sweep(*choices, model=again)), one_by_one, 1e-5)
     assert at_once == {1, 2}
+
+
+@pytest.mark.slow
+def test_a_scaling_that_is_compiled_in_gives_the_same_run(monkeypatch):
+    """As that of images on a GPU is."""
+    scaling = InputScaling(np.float32(0.2), np.float32(1.5))
+    requirement = maxfl.solo(1.2, steps=5, **PAPER)
+
+    def run():
+        scaled = SMALL._replace(input_scaling=scaling, known_digest=None)
+        return maxfl.simulate(scaled, MODEL, maxfl.maxfl(), TRAINING, requirement=requirement)
+
+    plain, compiled = run(), []
+
+    def compile_in(given, _):
+        compiled.append(CompiledScaling(*given))
+        return compiled[-1]
+
+    monkeypatch.setattr(trainer, "compiled_scaling", compile_in)
+    assert_same(run(), plain, 1e-6)
+    assert compiled == [CompiledScaling(*scaling)]
 
 
 @pytest.mark.slow

@@ -34,7 +34,7 @@ def test_the_patch_of_four_windows():
     ("kernel", "inputs", "found"),
     [((3, 3), 1, (True, False)), ((5, 5), 1, (True, True)), ((3, 3), 8, (False, False))],
 )
-def test_where_patches_are_faster(kernel, inputs, found):
+def test_where_patches_are_used(kernel, inputs, found):
     """Products up to 64 numbers, 4 × 4 × 4; sums from windows of more than 16 on."""
     geometry = window_geometry((28, 28), kernel, (1, 1), ((0, 0), (0, 0)), (1, 1))
     geometries = pooled_geometries(geometry)
