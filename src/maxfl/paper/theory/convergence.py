@@ -139,7 +139,7 @@ def show_rate(runs: Runs) -> Finding:
         bound = smallest[0] * (length / length[0]) ** RATE
         right.plot(length, bound, color=COLOURS[0], ls="--", label=f"the theorem's slope {RATE}")
         right.set(xlabel="R", ylabel="smallest over r", xscale="log", yscale="log")
-        right.legend(fontsize=8)
+        right.legend(loc="upper right", fontsize=8)
 
     return Finding(
         "convergence",
@@ -179,7 +179,7 @@ def _paint_runs(axis: Axes, runs: Runs) -> None:
         axis.plot(seeds[0].rounds, _expected(seeds), **line_style(i), label=f"R = {rounds}")
     axis.set(xlabel="round r", ylabel="‖∇F̃(w_r)‖², mean of seeds")
     axis.set(xscale="symlog", yscale="log")  # round 0 has no logarithm
-    axis.legend(fontsize=7)
+    axis.legend(loc="lower left", fontsize=7)
 
 
 def _columns(runs: Runs) -> dict[str, list[Any]]:

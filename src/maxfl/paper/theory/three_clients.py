@@ -86,7 +86,7 @@ def three_clients(variance: float = 1.0, draws: int = 2_000, seed: int = 0) -> F
         for axis, (name, true) in zip(axes, CASES.items(), strict=True):
             _paint_case(axis, np.array(true))
             axis.set(xlabel="w", title=name)
-        axes[0].set_ylabel("MaxFL's objective")
+        axes[0].set(ylabel="MaxFL's objective", ylim=(0.38, 1.02))  # with room for legends
 
     odd = cases["two against one"]
     return Finding(
@@ -119,4 +119,4 @@ def _paint_case(axis: Axes, means: Floats) -> None:
         axis.plot(model, height, shape, ms=size, mfc="none", mec=colour, mew=2, ls="", label=label)
     for mean in means:
         axis.axvline(mean, color="0.6", lw=0.8, ls=":")
-    axis.legend(fontsize=8)
+    axis.legend(loc="lower left", fontsize=8)

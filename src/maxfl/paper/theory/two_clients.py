@@ -68,7 +68,7 @@ def mean_estimation(variance: float = 1.0, draws: int = 10_000, seed: int = 0) -
         )
         left.axhline(below, color="0.5", lw=1, ls=":", label="MaxFL at least (theorem A.1)")
         left.set(xlabel="heterogeneity γ_G²", ylabel="GM-Appeal", ylim=(0, 1), title="(a)")
-        left.legend(fontsize=8)
+        left.legend(loc="upper right", fontsize=8)
         _landscapes(right)
 
     return Finding(
@@ -100,7 +100,7 @@ def _landscapes(axis: Axes) -> None:
         axis.plot(w, _landscape(half, w), color=COLOURS[i], ls=DASHES[i], lw=1.8,
                   label=f"γ̂ = {half:g}")  # fmt: skip
     axis.set(xlabel="w (clients at −γ̂ and γ̂)", ylabel="MaxFL's objective", title="(b)")
-    axis.legend(fontsize=8)
+    axis.legend(loc="lower left", fontsize=8)
 
 
 def surrogates(variance: float = 1.0, draws: int = 10_000, seed: int = 0) -> Finding:
@@ -114,7 +114,7 @@ def surrogates(variance: float = 1.0, draws: int = 10_000, seed: int = 0) -> Fin
             width = 7 - 1.4 * i if name != SIGMOID.name else 2.2
             axis.plot(POINTS, values, color=COLOURS[i], ls=DASHES[i], lw=width, label=name)
         axis.set(xlabel="heterogeneity γ_G²", ylabel="GM-Appeal", ylim=(0, 1))
-        axis.legend()
+        axis.legend(loc="upper right")
 
     convex = [s.name for s in SURROGATES if s is not SIGMOID]
     worst = max(float(abs(curves[name] - curves["FedAvg"]).max()) for name in convex)
@@ -150,7 +150,7 @@ def learning_rate(half_distance: float = 2.0) -> Finding:
         for i, (epsilon, step) in enumerate(steps.items()):
             right.plot(w, step, color=COLOURS[i], ls=DASHES[i], lw=2, label=f"ε = {epsilon:g}")
         right.set(xlabel="w", ylabel="step 1/(Σ q_k + ε)", yscale="log")
-        right.legend()
+        right.legend(loc="upper center")
         for axis in (left, right):
             for mean in means:
                 axis.axvline(mean, color="0.6", lw=0.8, ls=":")

@@ -27,7 +27,7 @@ def weight_curve(temperatures: Sequence[float] = (1.0, 0.3)) -> Finding:
         axis.annotate("content", (-5.8, 0.012), fontsize=9, color="0.35")
         axis.annotate("out of reach", (5.8, 0.012), fontsize=9, color="0.35", ha="right")
         axis.annotate("nearly won", (0, 0.255), fontsize=9, color="0.35", ha="center")
-        axis.legend()
+        axis.legend(loc="upper right")
 
     first = next(iter(curves.values()))
     at = [int(np.argmin(abs(gap - x))) for x in (-5, -2, -1, 0, 1, 2, 5)]
