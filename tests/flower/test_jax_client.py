@@ -8,8 +8,10 @@ pytest.importorskip("flwr", reason="Flower not installed")
 import jax
 
 import maxfl
+from maxfl.core.federation import InputScaling
 from maxfl.core.judging import with_judging
-from maxfl.flower import MaxFL
+from maxfl.core.model import CompiledScaling
+from maxfl.flower import MaxFL, jax_client
 from maxfl.flower.jax_client import Local, client_app, initial_arrays
 from maxfl.utils.tensors import to_named
 from support import batch_norm
@@ -229,3 +231,27 @@ def test_only_what_is_trained_travels():
     sent = initial_arrays(adapted, 3)
     assert sum(array.numpy().size for array in sent.values()) == 2 * (4 + 5) + 2 * (5 + 3)
     assert all(name.endswith((".A", ".B")) for name in sent)
+
+
+def test_a_scaling_that_is_compiled_in_trains_and_measures_the_same(small, monkeypatch):
+    """As that of images on a GPU is."""
+    scaling = InputScaling(np.float32(0.2), np.float32(1.5))
+    scaled = small._replace(input_scaling=scaling, known_digest=None)
+    model, training = maxfl.mlp(4, (5,), 3), maxfl.Training(local_steps=3, batch_size=4)
+    local = Local(scaled, model, training, seed=3)
+    start = model.init(jax.random.key(0))
+
+    def trained():
+        params = local.train(start, 0, client=2)
+        return params, local.score(params, client=2)
+
+    plain, compiled = trained(), []
+
+    def compile_in(given, _):
+        compiled.append(CompiledScaling(*given))
+        return compiled[-1]
+
+    monkeypatch.setattr(jax_client, "compiled_scaling", compile_in)
+    for a, b in zip(jax.tree.leaves(trained()), jax.tree.leaves(plain), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-6)
+    assert compiled == [CompiledScaling(*scaling)] * 2

@@ -59,10 +59,11 @@ def hasty_threads():
 
 
 def test_one_thread_at_a_time_reads_headers(monkeypatch):
-    busy, found_busy = Lock(), []
+    busy, found_busy, calls = Lock(), [], []
     (version, reads), *_ = arrays_module.HEADERS.items()
 
     def slowly(stream):
+        calls.append(1)
         if busy.acquire(blocking=False):
             time.sleep(0.01)
             busy.release()
@@ -75,6 +76,7 @@ def test_one_thread_at_a_time_reads_headers(monkeypatch):
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: to_arrays({"w": sent})["w"].shape, range(8)))
     assert found == [(3,)] * 8
+    assert len(calls) == 8
     assert not found_busy
 
 
