@@ -52,16 +52,20 @@ def continued(file: Path, header: dict[str, Any], models: list[str], field: str)
 def write_rounds(found: dict[str, Any], file: Path, *, is_record: bool, is_last: bool) -> None:
     """Write results after each case; a record is replaced by a whole one alone.
 
+    Until it is whole, and where cases failed, they are beside it: record.json.part.
+
     Args:
         found: Results, with rows under "rounds".
         file: Where to.
         is_record: Whether the repository keeps it.
-        is_last: Whether this is what there will be.
+        is_last: Whether no case follows.
     """
+    part, text = file.with_name(f"{file.name}.part"), json.dumps(found, indent=1) + "\n"
     failed = sum("failed" in row for row in found["rounds"])
-    if is_record and is_last and failed:
-        raise SystemExit(
-            f"{file} stays as it was: {failed} cases failed; name a FILE for the others"
-        )
-    if is_last or not is_record:
-        file.write_text(json.dumps(found, indent=1) + "\n")
+    if not is_record or (is_last and not failed):
+        file.write_text(text)
+        part.unlink(missing_ok=True)
+        return
+    part.write_text(text)
+    if is_last:
+        raise SystemExit(f"{file} stays as it was: {failed} cases failed; the others are in {part}")

@@ -37,13 +37,18 @@ def test_those_of_another_session_are_not_overwritten_unless_all_are_measured(co
 
 
 def test_a_record_is_replaced_by_a_whole_one_alone(origin, tmp_path):
-    file, rows = tmp_path / "record.json", [{"model": "mlp", "ms": 1}]
+    file, part = tmp_path / "record.json", tmp_path / "record.json.part"
+    rows = [{"model": "mlp", "ms": 1}]
     origin.write_rounds({"rounds": rows}, file, is_record=True, is_last=False)
     assert not file.exists(), "others are to come"
+    assert json.loads(part.read_text()) == {"rounds": rows}
     origin.write_rounds({"rounds": rows}, file, is_record=True, is_last=True)
+    assert not part.exists()
+    failed = [*rows, {"failed": 1}]
     with pytest.raises(SystemExit, match="stays as it was: 1 cases failed"):
-        origin.write_rounds({"rounds": [{"failed": 1}]}, file, is_record=True, is_last=True)
+        origin.write_rounds({"rounds": failed}, file, is_record=True, is_last=True)
     assert json.loads(file.read_text()) == {"rounds": rows}
+    assert json.loads(part.read_text()) == {"rounds": failed}
 
 
 def test_another_file_is_written_after_each_case(origin, tmp_path):

@@ -96,25 +96,29 @@ def test_the_table_of_targets_is_that_of_the_sections():
     layers = [us for layer in read_results("kernels-gpu")["layers"] for us in layer["us"].values()]
     gains = [us["xla"] / us["kernels"] for us in layers]
     memory = re.search(r"version are (.*?) times what the", words)[1]
+    sixty_four = re.search(r"takes 2\.74 \((.*?) times", words)[1]
+    cnns = cnn[1], f"{flower['flower']['ms'] / flower['maxfl']['ms']:.2f}"
+    cold, cached = map(float, compiled[1].split(", "))
     demo = sum(read_results("demo")["seconds"].values())
     others = {
         "one H200: a thousand MLPs at once, 0.040 ms a round each (session B, an earlier version)":
             (mlps, verdict_of(float(mlps) <= 0.040)),
         "one H200: 64 CNNs at once, 4 times cheaper each than one alone":
-            (re.search(r"takes 2\.74 \((.*?) times", words)[1], "missed"),
+            (sixty_four, verdict_of(float(sixty_four) >= 4)),
         "one H200: a kernel only where it is twice as fast as XLA, layer by layer (an earlier "
         "version)":
             (f"{min(gains):.1f} to {max(gains):.1f}", verdict_of(min(gains) >= 2)),
-        "one H200: memory predicted to within 1.5 times (of cases that compute as when they were "
-        "measured)": (memory, verdict_of(float(memory.split()[-1]) <= 1.5)),
+        "one H200: memory predicted to within 1.5 times (without logistic regression, sweeps of "
+        "the MLP and adapters, not measured anew)":
+            (memory, verdict_of(all(1 / 1.5 < float(x) < 1.5 for x in memory.split(" to ")))),
         "two ARM cores: CNN, 1.5 times NumPy and Flower":
-            (f"{cnn[1]}, {flower['flower']['ms'] / flower['maxfl']['ms']:.2f}", "missed, reached"),
+            (", ".join(cnns), ", ".join(verdict_of(float(times) >= 1.5) for times in cnns)),
         "two ARM cores: unequal clients, 1.3 times NumPy":
             (unequal[1], verdict_of(float(unequal[1]) >= 1.3)),
         "two ARM cores: MLP, 10 times Flower's simulation":
             (mlp[1], verdict_of(float(mlp[1]) >= 10)),
         "two ARM cores: default programs compiled in 6 s, from the cache in 1.5":
-            (compiled[1], verdict_of(float(compiled[1].split(", ")[0]) <= 6)),
+            (compiled[1], verdict_of(cold <= 6 and cached <= 1.5)),
         "two ARM cores: make demo in 80 s": (str(demo), verdict_of(demo <= 80)),
     }  # fmt: skip
     assert dict([*found.items()][len(on_gpu) :]) == others
