@@ -108,8 +108,8 @@ def test_the_table_of_targets_is_that_of_the_sections():
         "one H200: a kernel only where it is twice as fast as XLA, layer by layer (an earlier "
         "version)":
             (f"{min(gains):.1f} to {max(gains):.1f}", verdict_of(min(gains) >= 2)),
-        "one H200: memory predicted to within 1.5 times (without logistic regression, sweeps of "
-        "the MLP and adapters, not measured anew)":
+        "one H200: memory predicted to within 1.5 times (without logistic regression and sweeps of "
+        "the MLP, not measured anew)":
             (memory, verdict_of(all(1 / 1.5 < float(x) < 1.5 for x in memory.split(" to ")))),
         "two ARM cores: CNN, 1.5 times NumPy and Flower":
             (", ".join(cnns), ", ".join(verdict_of(float(times) >= 1.5) for times in cnns)),
