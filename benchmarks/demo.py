@@ -4,7 +4,7 @@
 
 An empty home, so that nothing is compiled or cached beforehand; pip's cache is that home's too. The
 command is run a second time, with what the first compiled: the difference is compilation. Alone on
-the machine. Writes benchmarks/results/demo.json or the file given.
+the machine. Writes benchmarks/results/demo-ARCHITECTURE.json or the file given.
 """
 
 import json
@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-FILE = Path(__file__).parent / "results/demo.json"
+FILE = Path(__file__).parent / f"results/demo-{platform.machine()}.json"
 OURS = ("VIRTUAL_ENV", "PYTHONPATH", "MAXFL_DATA", "JAX_COMPILATION_CACHE_DIR")
 
 

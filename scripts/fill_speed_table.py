@@ -10,7 +10,8 @@ PEERS = {
     "maxfl": "maxfl", "numpy": "NumPy loop", "torch": "PyTorch", "fedjax": "FedJAX",
     "pfl": "pfl-research", "flower": "Flower",
 }  # fmt: skip
-CORES = {"mlp": "two ARM cores: MLP, 5 of 100", "cnn": "two ARM cores: CNN, 10 of 500"}
+CORES = {"x86_64": "two x86 cores", "aarch64": "two ARM cores"}
+ON_CORES = {"mlp": "MLP, 5 of 100", "cnn": "CNN, 10 of 500"}
 GPU = {
     ("mlp", 10): "one H200: MLP, 10 of 500", ("mlp", 100): "one H200: MLP, 100 of 500",
     ("cnn", 10): "one H200: CNN, 10 of 500", ("cnn", 100): "one H200: CNN, 100 of 500",
@@ -27,16 +28,20 @@ def table() -> str:
         "| ms a round of FedAvg; clients | " + " | ".join(PEERS.values()) + " |",
         "|---|" + "---|" * len(PEERS),
     ]
-    lines += [f"| {CORES[w]} | " + " | ".join(on_cores(w)) + " |" for w in CORES]
+    for machine, cores in CORES.items():
+        for workload, clients in ON_CORES.items():
+            lines.append(
+                f"| {cores}: {clients} | " + " | ".join(on_cores(machine, workload)) + " |"
+            )
     for (model, cohort), words in GPU.items():
         ours, torch = on_gpu(model, cohort)
         lines.append(f"| {words} | {ours} | | {torch} | | | |")
     return "\n".join(lines)
 
 
-def on_cores(workload: str) -> list[str]:
-    """Return every peer's milliseconds on two cores."""
-    found = read("peers")["workloads"][workload]["peers"]
+def on_cores(machine: str, workload: str) -> list[str]:
+    """Return every peer's milliseconds on two cores of a machine."""
+    found = read(f"peers-{machine}")["workloads"][workload]["peers"]
     return [shown(found[peer]["ms"]) for peer in PEERS]
 
 

@@ -93,12 +93,28 @@ def test_operations_are_counted_by_formula():
     assert flops.products(made("cnn").start) == [*convolutions, 75 * 4, 4 * 3]
 
 
-def test_the_performance_page_shows_the_run_that_is_kept():
-    results = read_json(ROOT / "benchmarks/results/peers.json")
-    page = (ROOT / "docs/performance.md").read_text(encoding="utf-8")
-    assert table.filled(page, results) == page
-    assert not results["partial"]
-    for workload in results["workloads"].values():
-        if "missing" not in workload:
-            ours = workload["peers"]["maxfl"]
-            assert f"| {ours['ms']:.1f} (1.00) |" in page
+def test_the_performance_page_shows_the_runs_that_are_kept():
+    both = [read_json(table.record(architecture)) for architecture in table.ARCHITECTURES]
+    page = table.PAGE.read_text(encoding="utf-8")
+    assert table.filled(page, *both) == page, "run python benchmarks/peers/table.py"
+    for architecture, results in zip(table.ARCHITECTURES, both, strict=True):
+        assert results["machine"]["architecture"] == architecture
+        assert not results["partial"]
+        for workload in results["workloads"].values():
+            assert f"| {workload['peers']['maxfl']['ms']:.1f} (1.00) |" in page
+
+
+def test_peers_whose_passes_were_disturbed_are_named():
+    def peer(title, *passes):
+        return {"title": title, "passes": list(passes)}
+
+    quiet, loud = peer("Quiet", 10.0, 11.5, 10.2), peer("Loud", 23.4, 20.0, 20.1)
+    failed = {"title": "Failed", "passes": [], "error": "why"}
+    mlp, many, missing = {"peers": {"a": quiet, "b": loud}}, {"peers": {"a": quiet}}, {
+        "missing": "no data", "peers": {"c": failed}
+    }  # fmt: skip
+    found = {"workloads": {"mlp": mlp, "many": many, "cnn": missing}}
+    assert table.disturbed(found) == (
+        "Slowest passes over 1.15 times the quickest, ms: mlp: Loud (20.0 to 23.4)."
+    )
+    assert table.disturbed({"workloads": {"many": many}}).endswith("ms: none.")

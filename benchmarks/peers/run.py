@@ -5,8 +5,8 @@
 
 Peers take turns. In the first pass every variant of a peer runs, and its fastest is the one that
 counts and runs again in the others; the median of the passes is its time. A run of all peers and
-workloads writes benchmarks/results/peers.json and fills docs/performance.md; a part of them is
-written to .cache/peers and says that it is a part.
+workloads writes benchmarks/results/peers-ARCHITECTURE.json and fills docs/performance.md; a part of
+them is written to .cache/peers and says that it is a part.
 """
 
 import argparse
@@ -37,8 +37,6 @@ from maxfl.utils.files import write_json
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 CACHE = ROOT / ".cache/peers"
-RESULTS = HERE.parent / "results/peers.json"
-PAGE = ROOT / "docs/performance.md"
 PASSES = 3
 LIMIT = 120.0
 """Seconds for one process of a peer."""
@@ -119,12 +117,12 @@ def main() -> None:
         results["workloads"][name] = measure(name, arguments, interpreters)
     results["peak_gflops"] = max(results["peak_gflops"], peak())
     results["seconds"] = round(time.monotonic() - began)
-    path = CACHE / "partial.json" if partial else RESULTS
+    path = CACHE / "partial.json" if partial else table.record(platform.machine())
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, results)
     table.show(console, results)
     if not partial:
-        PAGE.write_text(table.filled(PAGE.read_text(encoding="utf-8"), results), encoding="utf-8")
+        table.fill_page()
     console.print(f"{results['seconds']} s; written to {path.relative_to(ROOT)}")
 
 

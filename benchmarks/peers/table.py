@@ -1,6 +1,8 @@
 """The results of a run as tables: in the terminal, and in docs/performance.md.
 
 python benchmarks/peers/table.py     # fill the page again from the written results
+
+The page has all tables of the run on x86 cores, and the times of that on ARM cores.
 """
 
 import re
@@ -14,7 +16,12 @@ from rich.table import Table
 from maxfl.utils.files import read_json
 
 BASE = "maxfl"
+DISTURBED = 1.15
+"""A slowest pass beyond so many times the quickest says that something else was running."""
 ROOT = Path(__file__).parent.parent.parent
+PAGE = ROOT / "docs/performance.md"
+ARCHITECTURES = ("x86_64", "aarch64")
+"""Whose records are on the page."""
 Lines = list[list[str]]
 
 
@@ -77,11 +84,10 @@ def _share(flops: int, ms: float, results: dict[str, Any]) -> str:
 
 def remarks(results: dict[str, Any]) -> list[str]:
     """Return what the tables do not say."""
-    at, found = results["machine"], results["workloads"]
+    found = results["workloads"]
     lines = [
-        f"{at['cores']} cores, {at['processor']} ({at['architecture']}), Python {at['python']}; "
-        f"{results['made']} UTC; load before the run {at['load']}; median of {results['passes']} "
-        f"passes, {results['seconds']} s in all.".replace("+00:00", ""),
+        machine(results),
+        disturbed(results),
         f"Versions: {_versions(found)}.",
         *(f"{name}: {workload['title']}." for name, workload in found.items()),
         f"Float32 matrix-multiplication peak of the machine: {results['peak_gflops']:.1f} "
@@ -105,6 +111,31 @@ def remarks(results: dict[str, Any]) -> list[str]:
     return lines
 
 
+def machine(results: dict[str, Any]) -> str:
+    """Say where and when a run was made."""
+    at = results["machine"]
+    return (
+        f"{at['cores']} cores, {at['processor']} ({at['architecture']}), Python {at['python']}; "
+        f"{results['made']} UTC; load before the run {at['load']}; median of {results['passes']} "
+        f"passes, {results['seconds']} s in all."
+    ).replace("+00:00", "")
+
+
+def disturbed(results: dict[str, Any]) -> str:
+    """Name what was disturbed: where the slowest pass took over 1.15 times the quickest."""
+    found = {
+        name: [
+            f"{entry['title']} ({min(entry['passes']):.1f} to {max(entry['passes']):.1f})"
+            for entry in workload["peers"].values()
+            if "error" not in entry and max(entry["passes"]) > DISTURBED * min(entry["passes"])
+        ]
+        for name, workload in results["workloads"].items()
+        if "missing" not in workload
+    }
+    named = "; ".join(f"{name}: {', '.join(peers)}" for name, peers in found.items() if peers)
+    return f"Slowest passes over {DISTURBED} times the quickest, ms: {named or 'none'}."
+
+
 def _versions(found: dict[str, Any]) -> str:
     """Return every package in its versions, as in 'jax 0.10.2 and 0.4.30'."""
     entries = [e for w in found.values() for e in w["peers"].values() if "versions" in e]
@@ -126,13 +157,23 @@ def show(console: Console, results: dict[str, Any]) -> None:
         console.print(f"- {line}", highlight=False, markup=False)
 
 
-def filled(page: str, results: dict[str, Any]) -> str:
-    """Return a page with the tables made anew between `<!-- peers -->` and `<!-- end -->`."""
+def filled(page: str, results: dict[str, Any], elsewhere: dict[str, Any]) -> str:
+    """Return a page with its tables made anew: of a run, and of one on the other machine."""
     parts = [_markdown(lines) for lines in (times(results), work(results), shares(results))]
-    parts.append("".join(f"- {line}\n" for line in remarks(results)))
+    page = _between(page, "peers", [*parts, _list(remarks(results))])
+    both = _list([machine(elsewhere), disturbed(elsewhere)])
+    return _between(page, "peers elsewhere", [_markdown(times(elsewhere)), both])
+
+
+def _between(page: str, mark: str, parts: list[str]) -> str:
+    """Return a page with parts between `<!-- mark -->` and the next `<!-- end -->`."""
     text = "\n".join(parts)
-    return re.sub(r"(<!-- peers -->\n).*?(<!-- end -->)", lambda m: f"{m[1]}\n{text}\n{m[2]}",
+    return re.sub(rf"(<!-- {mark} -->\n).*?(<!-- end -->)", lambda m: f"{m[1]}\n{text}\n{m[2]}",
                   page, flags=re.DOTALL)  # fmt: skip
+
+
+def _list(lines: list[str]) -> str:
+    return "".join(f"- {line}\n" for line in lines)
 
 
 def _markdown(lines: Lines) -> str:
@@ -141,12 +182,16 @@ def _markdown(lines: Lines) -> str:
     return "".join("| " + " | ".join(line) + " |\n" for line in every)
 
 
-def main() -> None:
-    """Fill the page."""
-    page = ROOT / "docs/performance.md"
-    results = read_json(ROOT / "benchmarks/results/peers.json")
-    page.write_text(filled(page.read_text(encoding="utf-8"), results), encoding="utf-8")
+def fill_page() -> None:
+    """Fill the page from both records."""
+    both = [read_json(record(architecture)) for architecture in ARCHITECTURES]
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), *both), encoding="utf-8")
+
+
+def record(architecture: str) -> Path:
+    """Return where the results of a machine are."""
+    return ROOT / f"benchmarks/results/peers-{architecture}.json"
 
 
 if __name__ == "__main__":
-    main()
+    fill_page()
