@@ -16,6 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from origin import origin
+
 ROOT = Path(__file__).parents[1]
 FILE = Path(__file__).parent / f"results/demo-{platform.machine()}.json"
 OURS = ("VIRTUAL_ENV", "PYTHONPATH", "MAXFL_DATA", "JAX_COMPILATION_CACHE_DIR")
@@ -26,6 +28,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         found = {
             "machine": f"{os.cpu_count()} cores, {platform.machine()}",
+            **origin(),
             "seconds": measure(Path(place)),
         }
     print(json.dumps(found, indent=1))

@@ -29,9 +29,9 @@ from maxfl.engine.layout import choose_eval_batch
 RESULTS = Path(__file__).parent / "results"
 FREE = 0.75 * 139.8 * 2**30
 """Bytes that JAX has on an H200."""
-CHANGED = "logistic, ", "mlp, fedavg, ", "mlp, maxfl, "
+CHANGED = "logistic, ", "mlp, fedavg, ", "mlp, maxfl, ", "transformer, 100 ", "adapters, "
 """How cases begin that take other memory since it was measured: many steps at once, features that
-stay bytes."""
+stay bytes, gradients of layer normalisation in a kernel."""
 
 
 class Memory(NamedTuple):

@@ -12,10 +12,15 @@ SOURCE = Path(__file__).parent.parent / "src"
 
 def origin() -> dict[str, str]:
     """Return the day, a digest of the code, and the beginning of the GPU's number."""
+    return session() | {"code": code()}
+
+
+def code() -> str:
+    """Return the beginning of a digest of the code that is measured."""
     digest = hashlib.sha256()
     for path in sorted(SOURCE.rglob("*.py")):
         digest.update(path.relative_to(SOURCE).as_posix().encode() + path.read_bytes())
-    return session() | {"code": digest.hexdigest()[:12]}
+    return digest.hexdigest()[:12]
 
 
 def session() -> dict[str, str]:
@@ -68,4 +73,5 @@ def write_rounds(found: dict[str, Any], file: Path, *, is_record: bool, is_last:
         return
     part.write_text(text)
     if is_last:
-        raise SystemExit(f"{file} stays as it was: {failed} cases failed; the others are in {part}")
+        why = f"cases that failed: {failed}; the others are in {part}"
+        raise SystemExit(f"{file} stays as it was: {why}")

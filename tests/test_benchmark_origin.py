@@ -45,7 +45,7 @@ def test_a_record_is_replaced_by_a_whole_one_alone(origin, tmp_path):
     origin.write_rounds({"rounds": rows}, file, is_record=True, is_last=True)
     assert not part.exists()
     failed = [*rows, {"failed": 1}]
-    with pytest.raises(SystemExit, match="stays as it was: 1 cases failed"):
+    with pytest.raises(SystemExit, match="stays as it was: cases that failed: 1"):
         origin.write_rounds({"rounds": failed}, file, is_record=True, is_last=True)
     assert json.loads(file.read_text()) == {"rounds": rows}
     assert json.loads(part.read_text()) == {"rounds": failed}

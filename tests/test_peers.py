@@ -99,22 +99,45 @@ def test_the_performance_page_shows_the_runs_that_are_kept():
     assert table.filled(page, *both) == page, "run python benchmarks/peers/table.py"
     for architecture, results in zip(table.ARCHITECTURES, both, strict=True):
         assert results["machine"]["architecture"] == architecture
-        assert not results["partial"]
+        assert not table.why_no_record(results)
         for workload in results["workloads"].values():
             assert f"| {workload['peers']['maxfl']['ms']:.1f} (1.00) |" in page
 
 
 def test_peers_whose_passes_were_disturbed_are_named():
-    def peer(title, *passes):
-        return {"title": title, "passes": list(passes)}
-
-    quiet, loud = peer("Quiet", 10.0, 11.5, 10.2), peer("Loud", 23.4, 20.0, 20.1)
+    quiet, loud = titled("Quiet", 10.0, 11.5, 10.2), titled("Loud", 23.4, 20.0, 20.1)
     failed = {"title": "Failed", "passes": [], "error": "why"}
-    mlp, many, missing = {"peers": {"a": quiet, "b": loud}}, {"peers": {"a": quiet}}, {
-        "missing": "no data", "peers": {"c": failed}
-    }  # fmt: skip
-    found = {"workloads": {"mlp": mlp, "many": many, "cnn": missing}}
-    assert table.disturbed(found) == (
+    mlp, many = {"peers": {"a": quiet, "b": loud}}, {"peers": {"a": quiet}}
+    workloads = {"mlp": mlp, "many": many, "cnn": {"missing": "no data", "peers": {"c": failed}}}
+    assert table.disturbed({"passes": 3, "workloads": workloads}) == [
         "Slowest passes over 1.15 times the quickest, ms: mlp: Loud (20.0 to 23.4)."
-    )
-    assert table.disturbed({"workloads": {"many": many}}).endswith("ms: none.")
+    ]
+    (line,) = table.disturbed({"passes": 3, "workloads": {"many": many}})
+    assert line.endswith("ms: none.")
+    assert table.disturbed({"passes": 1, "workloads": {"many": many}}) == []
+
+
+def titled(title, *passes):
+    return {"title": title, "passes": list(passes)}
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({}, ""),
+        ({"partial": True}, "they are a part"),
+        ({"workloads": {"mlp": {"missing": "no data", "peers": {}}}}, "some peers or data failed"),
+        ({"workloads": {"mlp": {"peers": {"a": {"error": "why"}}}}}, "some peers or data failed"),
+        ({"machine": {"cores": 16, "architecture": "x86_64"}}, "its machines have 2 cores"),
+        ({"machine": {"cores": 2, "architecture": "riscv64"}}, "x86_64 or aarch64"),
+    ],
+)
+def test_only_whole_results_of_such_machines_are_a_record(change, why):
+    whole = {
+        "partial": False,
+        "machine": {"cores": 2, "architecture": "aarch64"},
+        "workloads": {"mlp": {"peers": {"a": titled("A", 1.0, 1.0, 1.0)}}},
+    }
+    found = table.why_no_record(whole | change)
+    assert why in found
+    assert bool(why) == bool(found)

@@ -59,9 +59,10 @@ def test_the_performance_page_agrees_with_what_was_measured_without_kernels():
         for (label, cohort), ms in before.items()
         if label in with_kernels
     ]
-    for case in (case for case in before if case[0] not in with_kernels):
-        assert now[case] == pytest.approx(before[case], rel=0.07)  # only the card differs
     words = words_of(PAGE)
+    others = [now[case] / ms for case, ms in before.items() if case[0] not in with_kernels]
+    percent = 100 * max(abs(ratio - 1) for ratio in others)
+    assert f"they differ by up to {percent:.0f} % between" in words  # only the card differs
     alone, at_once = (r["ms_a_round"] for r in read_rounds("sweeps-gpu") if r["model"] == "cnn")
     cheaper = f"where one alone takes {alone:.2f} ({alone / at_once:.1f} times; in session C"
     assert f"Each of 64 CNNs takes {at_once:.2f} ms {cheaper}, one takes" in words

@@ -5,8 +5,9 @@
 
 Peers take turns. In the first pass every variant of a peer runs, and its fastest is the one that
 counts and runs again in the others; the median of the passes is its time. A run of all peers and
-workloads writes benchmarks/results/peers-ARCHITECTURE.json and fills docs/performance.md; a part of
-them is written to .cache/peers and says that it is a part.
+workloads on a machine like one of docs/performance.md's writes a record,
+benchmarks/results/peers-ARCHITECTURE.json, and fills the page. Anything else is written to
+.cache/peers/results.json.
 """
 
 import argparse
@@ -33,6 +34,9 @@ from rich.console import Console
 
 from maxfl.utils.errors import InputError
 from maxfl.utils.files import write_json
+
+sys.path.append(str(Path(__file__).parent.parent))
+from origin import code
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -96,7 +100,7 @@ def main() -> None:
     parser.add_argument(
         "--quick", action="store_true", help="one pass, and of each peer its first variant only"
     )
-    parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for one process")
+    parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for one process (120)")
     arguments = parser.parse_args()
     arguments.passes = 1 if arguments.quick else arguments.passes
     missing = set(PEERS) - set(arguments.peers) or set(names) - set(arguments.workloads)
@@ -105,6 +109,7 @@ def main() -> None:
     began = time.monotonic()
     results: dict[str, Any] = {
         "made": datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes"),
+        "code": code(),
         "partial": partial,
         "quick": arguments.quick,
         "passes": arguments.passes,
@@ -117,13 +122,16 @@ def main() -> None:
         results["workloads"][name] = measure(name, arguments, interpreters)
     results["peak_gflops"] = max(results["peak_gflops"], peak())
     results["seconds"] = round(time.monotonic() - began)
-    path = CACHE / "partial.json" if partial else table.record(platform.machine())
+    why = table.why_no_record(results)
+    path = CACHE / "results.json" if why else table.record(platform.machine())
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, results)
     table.show(console, results)
-    if not partial:
-        table.fill_page()
     console.print(f"{results['seconds']} s; written to {path.relative_to(ROOT)}")
+    if why:
+        console.print(f"docs/performance.md stays as it is: {why}")
+    else:
+        table.fill_page()
 
 
 def prepare(peers: list[str]) -> dict[str, Path | str]:

@@ -17,11 +17,12 @@ from maxfl.utils.files import read_json
 
 BASE = "maxfl"
 DISTURBED = 1.15
-"""A slowest pass beyond so many times the quickest says that something else was running."""
+"""Beyond so many times the quickest pass, the slowest is named: it may have been disturbed."""
 ROOT = Path(__file__).parent.parent.parent
 PAGE = ROOT / "docs/performance.md"
 ARCHITECTURES = ("x86_64", "aarch64")
-"""Whose records are on the page."""
+CORES = 2
+"""Machines whose records are on the page."""
 Lines = list[list[str]]
 
 
@@ -86,9 +87,9 @@ def remarks(results: dict[str, Any]) -> list[str]:
     """Return what the tables do not say."""
     found = results["workloads"]
     lines = [
-        machine(results),
-        disturbed(results),
-        f"Versions: {_versions(found)}.",
+        place_and_time(results),
+        *disturbed(results),
+        _versions(results),
         *(f"{name}: {workload['title']}." for name, workload in found.items()),
         f"Float32 matrix-multiplication peak of the machine: {results['peak_gflops']:.1f} "
         "Gflop/s, all cores. "
@@ -111,7 +112,7 @@ def remarks(results: dict[str, Any]) -> list[str]:
     return lines
 
 
-def machine(results: dict[str, Any]) -> str:
+def place_and_time(results: dict[str, Any]) -> str:
     """Say where and when a run was made."""
     at = results["machine"]
     return (
@@ -121,8 +122,10 @@ def machine(results: dict[str, Any]) -> str:
     ).replace("+00:00", "")
 
 
-def disturbed(results: dict[str, Any]) -> str:
-    """Name what was disturbed: where the slowest pass took over 1.15 times the quickest."""
+def disturbed(results: dict[str, Any]) -> list[str]:
+    """Name peers that may have been disturbed: their passes differ by more than 15 %."""
+    if results["passes"] < 2:
+        return []
     found = {
         name: [
             f"{entry['title']} ({min(entry['passes']):.1f} to {max(entry['passes']):.1f})"
@@ -133,17 +136,20 @@ def disturbed(results: dict[str, Any]) -> str:
         if "missing" not in workload
     }
     named = "; ".join(f"{name}: {', '.join(peers)}" for name, peers in found.items() if peers)
-    return f"Slowest passes over {DISTURBED} times the quickest, ms: {named or 'none'}."
+    return [f"Slowest passes over {DISTURBED} times the quickest, ms: {named or 'none'}."]
 
 
-def _versions(found: dict[str, Any]) -> str:
-    """Return every package in its versions, as in 'jax 0.10.2 and 0.4.30'."""
-    entries = [e for w in found.values() for e in w["peers"].values() if "versions" in e]
+def _versions(results: dict[str, Any]) -> str:
+    """Name every package in its versions, as in 'jax 0.10.2 and 0.4.30'."""
+    workloads = results["workloads"].values()
+    entries = [e for w in workloads for e in w["peers"].values() if "versions" in e]
     packages: dict[str, dict[str, None]] = {}
     for entry in entries:
         for package, version in entry["versions"].items():
             packages.setdefault(package, {})[version] = None
-    return ", ".join(f"{name} {' and '.join(each)}" for name, each in sorted(packages.items()))
+    named = ", ".join(f"{name} {' and '.join(each)}" for name, each in sorted(packages.items()))
+    code = f"; maxfl's code has the digest {results['code']}" if "code" in results else ""
+    return f"Versions: {named}{code}."
 
 
 def show(console: Console, results: dict[str, Any]) -> None:
@@ -161,8 +167,8 @@ def filled(page: str, results: dict[str, Any], elsewhere: dict[str, Any]) -> str
     """Return a page with its tables made anew: of a run, and of one on the other machine."""
     parts = [_markdown(lines) for lines in (times(results), work(results), shares(results))]
     page = _between(page, "peers", [*parts, _list(remarks(results))])
-    both = _list([machine(elsewhere), disturbed(elsewhere)])
-    return _between(page, "peers elsewhere", [_markdown(times(elsewhere)), both])
+    below = [place_and_time(elsewhere), *disturbed(elsewhere), _versions(elsewhere)]
+    return _between(page, "peers elsewhere", [_markdown(times(elsewhere)), _list(below)])
 
 
 def _between(page: str, mark: str, parts: list[str]) -> str:
@@ -186,6 +192,18 @@ def fill_page() -> None:
     """Fill the page from both records."""
     both = [read_json(record(architecture)) for architecture in ARCHITECTURES]
     PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), *both), encoding="utf-8")
+
+
+def why_no_record(results: dict[str, Any]) -> str:
+    """Say why results are no record for the page; nothing if they are."""
+    machine, found = results["machine"], results["workloads"].values()
+    if results["partial"]:
+        return "they are a part"
+    if any("missing" in w or any("error" in e for e in w["peers"].values()) for w in found):
+        return "some peers or data failed"
+    if machine["cores"] != CORES or machine["architecture"] not in ARCHITECTURES:
+        return f"its machines have {CORES} cores, {' or '.join(ARCHITECTURES)}"
+    return ""
 
 
 def record(architecture: str) -> Path:

@@ -12,8 +12,11 @@ import numpy as np
 import pytest
 
 import maxfl
+from maxfl.core.federation import InputScaling
 from maxfl.core.federation_files import read_clients
 from maxfl.core.judging import Judging, with_judging
+from maxfl.core.model import CompiledScaling
+from maxfl.engine.streaming import cohort_reader
 from maxfl.engine.streaming.client_state_file import ClientStateFile
 from maxfl.engine.streaming.simulation import StreamingSimulation
 from maxfl.engine.streaming.stream import stream
@@ -66,6 +69,23 @@ def test_the_same_model_as_from_memory(on_disk, from_memory):
     np.testing.assert_array_equal(found.history.sampled(), from_memory.sampled())
     np.testing.assert_allclose(ours.judging_loss, theirs.judging_loss, rtol=1e-6)
     assert found.history.origin.federation.judging_sizes.tolist() == [4, 3, 3, 6, 4, 5, 10, 3]
+
+
+def test_a_scaling_that_is_compiled_in_gives_the_same_stream(on_disk, monkeypatch):
+    """As that of images on a GPU is."""
+    compiled = []
+
+    def compile_in(given, _):
+        compiled.append(CompiledScaling(*given))
+        return compiled[-1]
+
+    scaling = InputScaling(np.float32(0.2), np.float32(0.8))
+    scaled = on_disk._replace(input_scaling=scaling)
+    plain = stream(scaled, MODEL, maxfl.scaffold(), TRAINING, **OPTIONS)
+    monkeypatch.setattr(cohort_reader, "compiled_scaling", compile_in)
+    found = stream(scaled, MODEL, maxfl.scaffold(), TRAINING, **OPTIONS)
+    assert_equal_params(found.history, plain.history, 1e-6)
+    assert {*compiled} == {CompiledScaling(*scaling)}
 
 
 def test_some_clients_judge_for_all(on_disk, from_memory):

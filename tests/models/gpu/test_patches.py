@@ -45,14 +45,26 @@ def test_where_patches_are_used(kernel, inputs, found):
     ) == found
 
 
+@pytest.fixture
+def no_other_programs():
+    """Compile what is patched, and leave none of it to other tests."""
+    clear_programs()
+    yield
+    clear_programs()
+
+
+def clear_programs():
+    patches._products.clear_cache()
+    patches._sums.clear_cache()
+
+
 @pytest.mark.parametrize(("programs", "divided"), [(1, (4, 1)), (12, (2, 2)), (1200, (1, 4))])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@pytest.mark.usefixtures("no_other_programs")
 def test_as_products_of_windows(monkeypatch, programs, divided, case):
     """Of three clients, whose places are four times those at once, and more outputs than that."""
     for name, number in (("PROGRAMS", programs), ("PLACES", 16), ("SUMMED", 16)):
         monkeypatch.setattr(patches, name, number)
-    patches._products.clear_cache()
-    patches._sums.clear_cache()
     *where, inputs = case
     geometries = pooled_geometries(window_geometry(*where))
     assert patches.suits_products(geometries, inputs)

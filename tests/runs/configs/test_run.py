@@ -62,6 +62,10 @@ TABLE = {"file": "t.csv", "label_column": "y"}
             {"algorithm": {"name": "maxfl", "mu": 1}},
             "has no hyper-parameter `mu`; it has temperature",
         ),
+        (
+            {"algorithm": {"name": "fedavg", "multiple": 2, "quantile": 0.5}},
+            "no hyper-parameter `multiple`, `quantile`; it has by_size; maxfl-auto has it",
+        ),
         ({"algorithm": {"gain": "hot"}}, "`gain` = 'hot' is not a number"),
         ({"algorithm": {"temperature": 0.3}}, "maxfl, maxfl-annealed, .*have it"),
         ({"requirement": {"kind": "fixed"}}, "requirement: `loss` and kind"),

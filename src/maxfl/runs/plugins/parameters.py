@@ -101,11 +101,12 @@ def check_given(
     ``elsewhere`` says of a name who else has it.
     """
     names = [parameter.name for parameter in known]
-    for key in given:
-        if key not in names:
-            has = f"it has {', '.join(names)}" if names else "it has none"
-            others = elsewhere(key) or did_you_mean(key, names)
-            raise InputError(f"{name} has no {what} `{key}`; {has}{others}")
+    unknown = [key for key in given if key not in names]
+    if unknown:
+        has = f"it has {', '.join(names)}" if names else "it has none"
+        others = dict.fromkeys(elsewhere(key) or did_you_mean(key, names) for key in unknown)
+        all_of_them = ", ".join(f"`{key}`" for key in unknown)
+        raise InputError(f"{name} has no {what} {all_of_them}; {has}{''.join(others)}")
     for parameter in known:
         if parameter.default is REQUIRED and parameter.name not in given:
             raise InputError(
