@@ -2,6 +2,7 @@
 
 import re
 import runpy
+from datetime import date
 from statistics import median
 
 import table
@@ -178,6 +179,12 @@ def test_what_was_aimed_at_on_two_cores_is_of_the_peers_records():
     assert f"which itself is {slower} times as slow as maxfl" in rows[3][3]
     shares = " and ".join(f"{100 * evaluation_share(machine):.0f}" for machine in MACHINES)
     assert f"evaluation, without which a round takes {shares} % less" in rows[2][3]
+
+
+def test_the_version_on_arm_cores_is_named_by_its_day():
+    made = date.fromisoformat(read_results("peers-aarch64")["made"][:10])
+    for page in (PAGE, "docs/frameworks.md", "README.md"):
+        assert f"the version of {made.day} {made:%B}" in words_of(page)
 
 
 def aimed_at(machine, workload, peer, aim):
