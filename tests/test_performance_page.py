@@ -13,6 +13,8 @@ from support.pages import read_csv, read_results, read_rounds, rows_of, shown, w
 PAGE = "docs/performance.md"
 MACHINES = table.ARCHITECTURES
 """Of the records beside other simulators: x86 and ARM."""
+SECOND = "x86_64-second"
+"""Another whole run, on other x86 cores, with more disturbed passes than the record."""
 
 
 def test_the_methods_times_are_those_measured():
@@ -137,8 +139,14 @@ def test_the_table_of_targets_is_that_of_the_sections():
 
 
 def on_two_cores():
-    """Return what was aimed at on two cores, with what x86 and ARM reached; the demo last."""
-    rows = [row[:3] for row in rows_of(PAGE, "| target | x86 | ARM | limited")]
+    """Return what was aimed at on two cores, with what x86 and ARM reached; the demo last.
+
+    What the second run missed, the first has reached narrowly.
+    """
+    rows = []
+    for target, x86, second, arm, _why in rows_of(PAGE, "| target | x86 | second x86 run | ARM |"):
+        is_narrow = "missed" in second and said(x86)[1] == "reached"
+        rows.append([target, x86 + ", narrowly" * is_narrow, arm])
     demo = [sum(read_results(f"demo-{machine}")["seconds"].values()) for machine in MACHINES]
     return [*rows, ["make demo in 80 s", *(str(s) + ", missed" * (s > 80) for s in demo)]]
 
@@ -157,7 +165,7 @@ def verdict_of(is_reached):
 
 
 def test_what_was_aimed_at_on_two_cores_is_of_the_peers_records():
-    rows = rows_of(PAGE, "| target | x86 | ARM | limited")
+    rows = rows_of(PAGE, "| target | x86 | second x86 run | ARM |")
     aims = {
         "CNN: 1.5 times NumPy": ("cnn", "numpy", 1.5),
         "CNN: 1.5 times Flower with NumPy clients": ("cnn", "flower", 1.5),
@@ -169,16 +177,27 @@ def test_what_was_aimed_at_on_two_cores_is_of_the_peers_records():
         "the same from the cache in 1.5 s": ("cached", 1.5),
     }
     assert [row[0] for row in rows] == [*aims, *compiled]
-    for i, machine in enumerate(MACHINES, 1):
+    for i, machine in enumerate([MACHINES[0], SECOND, MACHINES[1]], 1):
         seconds = read_results(f"peers-{machine}")["compile_seconds"]
         expected = [aimed_at(machine, *aim) for aim in aims.values()]
         for start, limit in compiled.values():
             expected.append(f"{seconds[start]:.2f}" + ", missed" * (seconds[start] > limit))
         assert [row[i] for row in rows] == expected
     slower = " and ".join(f"{times(machine, 'mlp', 'numpy'):.2f}" for machine in MACHINES)
-    assert f"which itself is {slower} times as slow as maxfl" in rows[3][3]
+    assert f"which itself is {slower} times as slow as maxfl" in rows[3][-1]
     shares = " and ".join(f"{100 * evaluation_share(machine):.0f}" for machine in MACHINES)
-    assert f"evaluation, without which a round takes {shares} % less" in rows[2][3]
+    assert f"evaluation, without which a round takes {shares} % less" in rows[2][-1]
+
+
+def test_the_second_run_is_whole_and_was_disturbed_more():
+    first, second = (read_results(f"peers-{name}") for name in (MACHINES[0], SECOND))
+    assert not table.why_no_record(second)
+    assert second["machine"]["architecture"] == first["machine"]["architecture"]
+    counts = [len(re.findall(r"\(\d", table.disturbed(run)[0])) for run in (first, second)]
+    assert counts[0] < counts[1]
+    every = sum(len(workload["peers"]) for workload in first["workloads"].values())
+    words = f"for {counts[0]} of its {every} times, and for {counts[1]} of the second's"
+    assert words in words_of(PAGE)
 
 
 def test_the_version_on_arm_cores_is_named_by_its_day():
