@@ -82,6 +82,11 @@ def test_the_page_of_frameworks_has_the_peers_record():
         widest = [names[each.index(max(each))] for each in spreads]
         assert widest == ["mlp", "mlp-evaluated", "mlp"]
         assert all(each[names.index("cnn")] < 2.1 for each in spreads)
+    peers = "flower", "fedjax", "pfl"
+    records = [times(machine, "cnn", peer) for machine in MACHINES for peer in peers]
+    most = max(times(SECOND, "cnn", peer) for peer in peers)
+    words = f"with the CNN, it is {min(records):.1f} to {max(records):.1f}, and up to {most:.1f} in"
+    assert words in words_of("docs/frameworks.md")
 
 
 def spread(machine, peer):
