@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from maxfl.models.gpu import patches
+from maxfl.models.gpu import patches, pooled_gradients
 from maxfl.models.gpu.fused import fused
 from maxfl.models.gpu.places import Geometry, pooled_geometries, transposed
 from maxfl.models.gpu.products import pooled_products, window_products, window_sums
@@ -58,9 +58,14 @@ def pooled_convolution(geometry: Geometry, plain: Callable[..., Array]) -> Calla
 
     def backward(arguments: tuple[Array, ...], is_largest: Array, g: Array) -> tuple[Array, ...]:
         x, w, bias = arguments
-        of_image = _image_gradient(geometry, _spread(geometry, g, is_largest), w)
-        by_patches = patches.suits_sums(geometries, x.shape[3])
-        sums = (patches.pooled_sums if by_patches else window_sums)(geometries, x, g, is_largest)
+        if pooled_gradients.suits(geometry, x.shape[3]):
+            of_image = pooled_gradients.image_gradient(geometry, g, is_largest, w)
+            sums = pooled_gradients.pooled_sums(geometry, x, g, is_largest)
+        else:
+            of_image = _image_gradient(geometry, _spread(geometry, g, is_largest), w)
+            by_patches = patches.suits_sums(geometries, x.shape[3])
+            sum_products = patches.pooled_sums if by_patches else window_sums
+            sums = sum_products(geometries, x, g, is_largest)
         return of_image, _as_weights(w, sums[:-1]), sums[-1].astype(bias.dtype)
 
     return fused(plain, forward, backward)

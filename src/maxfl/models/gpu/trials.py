@@ -7,7 +7,14 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from maxfl.models.gpu import attention, group_norm, layer_norm, patches, perceptron
+from maxfl.models.gpu import (
+    attention,
+    group_norm,
+    layer_norm,
+    patches,
+    perceptron,
+    pooled_gradients,
+)
 from maxfl.models.gpu.places import pooled_geometries, window_geometry
 from maxfl.models.gpu.products import pooled_products, window_products, window_sums
 from maxfl.models.gpu.sizes import (
@@ -23,7 +30,7 @@ from maxfl.models.gpu.sizes import (
 
 
 def try_convolution(dtype: str) -> None:
-    """Compile products of windows and of patches, pooled ones, and sums, of many images.
+    """Compile products of windows and of patches, pooled ones, and gradients, of many images.
 
     Of few, a program would have one step, and less would be on the chip at the same time.
     """
@@ -37,7 +44,10 @@ def try_convolution(dtype: str) -> None:
         sums = window_sums((geometry,), x, x), window_sums(pooled, x, value, is_largest)
         few = x[..., : LONGEST_PATCH // 16]
         of_patches = patches.pooled_products(pooled, few, w[..., : few.shape[-1], :], bias)
-        return *products, *sums, *of_patches, patches.pooled_sums(pooled, few, value, is_largest)
+        sum_of_patches = patches.pooled_sums(pooled, few, value, is_largest)
+        gradient = pooled_gradients.image_gradient(geometry, value, is_largest, w)
+        dense = gradient, pooled_gradients.pooled_sums(geometry, x, value, is_largest)
+        return *products, *sums, *of_patches, sum_of_patches, *dense
 
     _compile(
         kernels, dtype, (images, side, side, channels), (3, 3, channels, channels), (channels,)
