@@ -95,6 +95,14 @@ def test_a_pooled_layer_with_equals_is_that_of_jax(monkeypatch, mapped):
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-4)
 
 
+def test_a_pooled_layer_of_many_channels_is_that_of_jax(monkeypatch):
+    arguments = integers(2, 2, 7, 6, 16), integers(2, 3, 3, 16, 5), integers(2, 5)
+    found = layer_and_gradients(monkeypatch, True, arguments, (0, 0, 0))
+    expected = layer_and_gradients(monkeypatch, False, arguments, (0, 0, 0))
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-4)
+
+
 def test_a_nan_stays_one_and_has_no_gradient(monkeypatch):
     """In one of the four places that are pooled, and alone."""
     x = integers(2, 6, 6, 1)

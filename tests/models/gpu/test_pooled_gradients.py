@@ -67,7 +67,7 @@ CASES = {
 def test_gradients_by_plain_loops(monkeypatch, case):
     """Of two clients at once, with equals and places where nothing passes."""
     image, kernel, margin, inputs, outputs = case
-    monkeypatch.setattr(pooled_gradients, "PROGRAMS", 8)
+    monkeypatch.setattr(pooled_gradients, "STEPS", 2)
     geometry = geometry_of(image, kernel, margin)
     shape = 2, 3, *(axis.places // 2 for axis in geometry), outputs
     x, w = integers(2, 3, *image, inputs), integers(2, *kernel, inputs, outputs)
@@ -96,16 +96,19 @@ def test_where_nothing_passes_a_gradient_is_lost_even_if_it_is_no_number():
 @pytest.mark.parametrize(
     ("kernel", "strides", "inputs", "found"),
     [
-        ((3, 3), (1, 1), 16, True),
-        ((3, 3), (1, 1), 15, False),
-        ((5, 5), (1, 1), 32, False),
-        ((3, 3), (2, 1), 32, False),
+        ((3, 3), (1, 1), 15, (False, False)),
+        ((3, 3), (1, 1), 16, (True, True)),
+        ((3, 3), (1, 1), 32, (True, True)),
+        ((3, 3), (1, 1), 33, (False, True)),
+        ((5, 5), (1, 1), 32, (False, False)),
+        ((3, 3), (2, 1), 32, (False, False)),
     ],
 )
 def test_where_they_are_used(kernel, strides, inputs, found):
-    """From 16 channels and up to 3 × 3 taps, side by side."""
+    """From 16 channels and up to 3 × 3 taps, side by side; of images up to 32 channels."""
     geometry = window_geometry((28, 28), kernel, strides, ((0, 0), (0, 0)), (1, 1))
-    assert pooled_gradients.suits(geometry, inputs) is found
+    of_images = pooled_gradients.suits_images(geometry, inputs)
+    assert (of_images, pooled_gradients.suits_sums(geometry, inputs)) == found
 
 
 @pytest.mark.parametrize(("margin", "first", "reached"), [(0, 0, [-1, 0]), (1, -1, [-1, 0])])

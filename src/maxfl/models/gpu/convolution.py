@@ -42,8 +42,8 @@ def convolution(geometry: Geometry, plain: Callable[[Array, Array], Array]) -> C
 def pooled_convolution(geometry: Geometry, plain: Callable[..., Array]) -> Callable[..., Array]:
     """Return the function of images, weights and a bias that gives relu(pool(y) + bias).
 
-    ``pool`` takes the largest of each 2 × 2; equals share its gradient, and a NaN has none. Neither
-    y nor its gradient is written to memory, except for dx.
+    ``pool`` takes the largest of each 2 × 2; equals share its gradient, and a NaN has none. y is
+    not written to memory, nor is its gradient, if a program holds all channels and taps of dx.
 
     Args:
         geometry: Where windows lie.
@@ -58,17 +58,27 @@ def pooled_convolution(geometry: Geometry, plain: Callable[..., Array]) -> Calla
 
     def backward(arguments: tuple[Array, ...], is_largest: Array, g: Array) -> tuple[Array, ...]:
         x, w, bias = arguments
-        if pooled_gradients.suits(geometry, x.shape[3]):
-            of_image = pooled_gradients.image_gradient(geometry, g, is_largest, w)
-            sums = pooled_gradients.pooled_sums(geometry, x, g, is_largest)
-        else:
-            of_image = _image_gradient(geometry, _spread(geometry, g, is_largest), w)
-            by_patches = patches.suits_sums(geometries, x.shape[3])
-            sum_products = patches.pooled_sums if by_patches else window_sums
-            sums = sum_products(geometries, x, g, is_largest)
+        of_image = _pooled_image_gradient(geometry, g, is_largest, w)
+        sums = _pooled_sums(geometry, x, g, is_largest)
         return of_image, _as_weights(w, sums[:-1]), sums[-1].astype(bias.dtype)
 
     return fused(plain, forward, backward)
+
+
+def _pooled_sums(geometry: Geometry, x: Array, g: Array, is_largest: Array) -> Array:
+    """Return the gradients of weights and of the bias, [window + 1, outputs]."""
+    if pooled_gradients.suits_sums(geometry, x.shape[3]):
+        return pooled_gradients.pooled_sums(geometry, x, g, is_largest)
+    geometries = pooled_geometries(geometry)
+    by_patches = patches.suits_sums(geometries, x.shape[3])
+    return (patches.pooled_sums if by_patches else window_sums)(geometries, x, g, is_largest)
+
+
+def _pooled_image_gradient(geometry: Geometry, g: Array, is_largest: Array, w: Array) -> Array:
+    """Return dx from the gradient of what was pooled."""
+    if pooled_gradients.suits_images(geometry, w.shape[2]):
+        return pooled_gradients.image_gradient(geometry, g, is_largest, w)
+    return _image_gradient(geometry, _spread(geometry, g, is_largest), w)
 
 
 def _image_gradient(geometry: Geometry, g: Array, w: Array) -> Array:

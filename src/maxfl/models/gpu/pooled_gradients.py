@@ -28,9 +28,12 @@ from maxfl.models.gpu.sizes import LEAST, MOST_TAPS, power_of_two
 PAIR = 0, 1
 """Both rows or columns of a block."""
 BLOCKS, CHANNELS = 64, 32
-"""Blocks of 2 × 2 pixels whose gradients a program computes, and channels, at most."""
+"""Blocks of 2 × 2 pixels whose gradients a program computes, and channels, at most. With 64, it
+takes longer than a product of windows."""
 OUTPUTS = 64
 """Outputs that a program sums products of, at most; of inputs and of places ``LEAST`` at once."""
+STEPS = 4
+"""Steps that a sum takes at least: of few clients, parts of it would need more memory than x."""
 PROGRAMS, WARPS = 200, 4
 """Programs that keep a large GPU busy. These numbers were chosen by measurements on an H200."""
 
@@ -83,8 +86,13 @@ def strip_of(axis: Axis) -> Strip:
     return Strip(axis, -(axis.offset % 2))
 
 
-def suits(geometry: Geometry, inputs: int) -> bool:
-    """Tell whether gradients are computed here: where registers hold sums of all taps."""
+def suits_images(geometry: Geometry, inputs: int) -> bool:
+    """Tell whether the gradient of images is computed here: where a program has all channels."""
+    return suits_sums(geometry, inputs) and inputs <= CHANNELS
+
+
+def suits_sums(geometry: Geometry, inputs: int) -> bool:
+    """Tell whether sums are computed here: where registers hold those of all taps."""
     is_dense = all(axis.stride == axis.dilation == 1 for axis in geometry)
     return is_dense and inputs >= LEAST and geometry.taps <= MOST_TAPS
 
@@ -127,8 +135,8 @@ def _sums(geometry: Geometry, x: Array, g: Array, is_largest: Array) -> tuple[Ar
     clients, pooled, inputs = len(g), Pooled(*g.shape[1:]), x.shape[4]
     wide = min(power_of_two(pooled.outputs), OUTPUTS)
     programs = pl.cdiv(inputs, LEAST) * pl.cdiv(pooled.outputs, wide)
-    steps = pl.cdiv(pooled.places, LEAST)
-    steps = pl.cdiv(steps, min(steps, pl.cdiv(PROGRAMS, clients * programs)))
+    whole = pl.cdiv(pooled.places, LEAST)
+    steps = min(whole, max(STEPS, pl.cdiv(whole, pl.cdiv(PROGRAMS, clients * programs))))
     parts = pl.cdiv(pooled.places, steps * LEAST)
     rows = geometry.taps * inputs + 1
     (found,) = launch(

@@ -45,9 +45,10 @@ def try_convolution(dtype: str) -> None:
         few = x[..., : LONGEST_PATCH // 16]
         of_patches = patches.pooled_products(pooled, few, w[..., : few.shape[-1], :], bias)
         sum_of_patches = patches.pooled_sums(pooled, few, value, is_largest)
-        gradient = pooled_gradients.image_gradient(geometry, value, is_largest, w)
-        dense = gradient, pooled_gradients.pooled_sums(geometry, x, value, is_largest)
-        return *products, *sums, *of_patches, sum_of_patches, *dense
+        some = w[:, :, : pooled_gradients.CHANNELS]
+        of_images = pooled_gradients.image_gradient(geometry, value, is_largest, some)
+        of_weights = pooled_gradients.pooled_sums(geometry, x, value, is_largest)
+        return *products, *sums, *of_patches, sum_of_patches, of_images, of_weights
 
     _compile(
         kernels, dtype, (images, side, side, channels), (3, 3, channels, channels), (channels,)
