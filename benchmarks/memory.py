@@ -4,8 +4,7 @@
 
 A prediction needs shapes alone: it is made here as it would be there, with a GPU's kernels, and as
 much computed at once. What was used stands in models-gpu.json, sweeps-gpu.json and lora.json, below
-benchmarks/results, and in models-later-gpu.json for the cases that are there. Writes
-memory-gpu.json there or the file given.
+benchmarks/results. Writes memory-gpu.json there or the file given.
 """
 
 import argparse
@@ -29,9 +28,9 @@ from maxfl.engine.layout import choose_eval_batch
 RESULTS = Path(__file__).parent / "results"
 FREE = 0.75 * 139.8 * 2**30
 """Bytes that JAX has on an H200."""
-CHANGED = "logistic, ", "mlp, fedavg, ", "mlp, maxfl, ", "transformer, 100 ", "adapters, "
+CHANGED = "mlp, fedavg, ", "mlp, maxfl, ", "cnn, fedavg, ", "adapters, "
 """How cases begin that take other memory since it was measured: many steps at once, features that
-stay bytes, gradients of layer normalisation in a kernel."""
+stay bytes, gradients of pooled convolutions and of layer normalisation in kernels."""
 
 
 class Memory(NamedTuple):
@@ -78,11 +77,11 @@ def comparable() -> Iterator[Recorded]:
 
 
 def recorded() -> Iterator[Recorded]:
-    """Give all cases that were measured; of one measured twice, what it used last."""
+    """Give all cases that were measured."""
     zoo = {(c.label, c.cohort): c for c in models.cases(on_cpu=False, quick=False)}
-    latest = [*read("models-gpu"), *read("models-later-gpu")]
-    for name, row in {"{label}, {cohort} clients".format(**row): row for row in latest}.items():
+    for row in read("models-gpu"):
         case = zoo[row["label"], row["cohort"]]
+        name = "{label}, {cohort} clients".format(**row)
         yield Recorded(name, partial(models.simulation_of, case), row["peak_gib"])
     for row in read("sweeps-gpu"):
         sweep = sweeps.Case(*(row[field] for field in sweeps.Case._fields))

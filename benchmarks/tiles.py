@@ -2,8 +2,8 @@
 
     python benchmarks/tiles.py FILE.json [LAYER ...]
 
-Layers of the CNN and the ResNet of benchmarks/models.py, of 10 and 100 clients, 20 samples each:
-forward, the gradient of images, and that of weights, each on its own. The first division of each is
+Layers of the CNN and the ResNet of benchmarks/models.py that are products of windows, of 10 and 100
+clients, 20 samples each: forward, the gradient of images, and that of weights. The first division of each is
 the one that is used (src/maxfl/models/gpu/tiles.py). Needs what benchmarks/models.py does.
 """
 
@@ -40,24 +40,19 @@ class Layer(NamedTuple):
 
 
 def layers() -> Iterator[Layer]:
-    """List both layers of the CNN, and those of the ResNet that do not change size."""
-    for side, inputs, outputs in ((28, 1, 32), (13, 32, 64)):
-        geometry = geometry_of(side, 0)
-        pooled, half = pooled_geometries(geometry), (side - 2) // 2
-        x, w = images(side, inputs), shape(KERNEL, KERNEL, inputs, outputs)
-        g, bits = images(half, outputs), images(half, outputs, jnp.uint8)
-        name = f"cnn {inputs}-{outputs}"
+    """List those of the CNN, and of the ResNet those that do not change size."""
+    first, second = (pooled_geometries(geometry_of(side, 0)) for side in (28, 13))
+    x, g, bits = images(28, 1), images(13, 32), images(13, 32, jnp.uint8)
 
-        def forward(x: Array, w: Array, bias: Array, pooled: Any = pooled) -> Any:
-            return products.pooled_products(pooled, x, w, bias)
+    def of_first_weights(x: Array, g: Array, bits: Array) -> Any:
+        return products.window_sums(first, x, g, bits)
 
-        def of_weights(x: Array, g: Array, bits: Array, pooled: Any = pooled) -> Any:
-            return products.window_sums(pooled, x, g, bits)
+    def second_forward(x: Array, w: Array, bias: Array) -> Any:
+        return products.pooled_products(second, x, w, bias)
 
-        yield Layer(f"{name} forward", forward, (x, w, shape(outputs)), "pooled_tile", True)
-        yield Layer(f"{name} weights", of_weights, (x, g, bits), "sum_tile", True)
-        if inputs > 1:
-            yield of_images(f"{name} images", geometry, images(side - 2, outputs), w)
+    yield Layer("cnn 1-32 weights", of_first_weights, (x, g, bits), "sum_tile", True)
+    arrays = images(13, 32), shape(KERNEL, KERNEL, 32, 64), shape(64)
+    yield Layer("cnn 32-64 forward", second_forward, arrays, "pooled_tile", True)
     for side, channels in ((32, 16), (16, 32), (8, 64)):
         geometry = geometry_of(side, 1)
         x, w = images(side, channels), shape(KERNEL, KERNEL, channels, channels)

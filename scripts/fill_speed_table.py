@@ -46,10 +46,10 @@ def on_cores(machine: str, workload: str) -> list[str]:
 
 
 def on_gpu(model: str, cohort: int) -> tuple[str, str]:
-    """Return this engine's milliseconds and PyTorch's, in its fastest way, of one session."""
-    session = "" if model in EARLIER else "-later"
+    """Return this engine's milliseconds and PyTorch's, in its fastest way."""
+    session = "-a" if model in EARLIER else ""
     ours = [
-        r["ms_a_round"] for r in read(f"models{session}-gpu")["rounds"]
+        r["ms_a_round"] for r in read("models-gpu")["rounds"]
         if (r["label"], r["cohort"]) == (model, cohort)
     ]  # fmt: skip
     theirs = [

@@ -131,8 +131,7 @@ def test_the_table_of_targets_is_that_of_the_sections():
         "one H200: a kernel only where it is twice as fast as XLA, layer by layer (session "
         "A, an earlier version)":
             (f"{min(gains):.1f} to {max(gains):.1f}", verdict_of(min(gains) >= 2)),
-        "one H200: memory predicted to within 1.5 times (without cases that compute otherwise "
-        "since they were measured)":
+        "one H200: memory predicted to within 1.5 times (models, not sweeps)":
             (memory, verdict_of(all(1 / 1.5 < float(x) < 1.5 for x in memory.split(" to ")))),
     }  # fmt: skip
     for target, *cells in on_two_cores():
