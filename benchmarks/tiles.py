@@ -3,8 +3,9 @@
     python benchmarks/tiles.py FILE.json [LAYER ...]
 
 Layers of the CNN and the ResNet of benchmarks/models.py that are products of windows, of 10 and 100
-clients, 20 samples each: forward, the gradient of images, and that of weights. The first division of each is
-the one that is used (src/maxfl/models/gpu/tiles.py). Needs what benchmarks/models.py does.
+clients, 20 samples each: forward, the gradient of images, and that of weights. The first division
+of each is the one that is used (src/maxfl/models/gpu/tiles.py). Needs what benchmarks/models.py
+does.
 """
 
 import argparse

@@ -59,7 +59,7 @@ CASES = {
     "inside, a row left over": ((7, 6), (3, 3), 0, 20, 24),
     "zeros around, several parts": ((9, 8), (3, 3), 1, 16, 16),
     "two by three": ((6, 7), (2, 3), 1, 5, 7),
-    "wider than a program": ((5, 5), (1, 2), 0, 40, 70),
+    "wider than a program": ((5, 5), (1, 2), 0, 20, 70),
 }
 
 
@@ -91,6 +91,19 @@ def test_where_nothing_passes_a_gradient_is_lost_even_if_it_is_no_number():
     bits = jnp.asarray([0, 1], jnp.uint8).reshape(1, 1, 1, 2)
     sums = pooled_gradients.pooled_sums(geometry, jnp.ones((1, 4, 4, 1)), g, bits)
     np.testing.assert_array_equal(sums, [[0, 4]] * 10)
+    of_images = pooled_gradients.image_gradient(geometry, g, bits, jnp.ones((3, 3, 1, 2)))
+    np.testing.assert_array_equal(of_images[0, :3, :3, 0], np.full((3, 3), 4))
+
+
+def test_types_stay_where_jax_has_64_bits():
+    geometry = geometry_of((4, 4), (3, 3))
+    with jax.enable_x64(True):
+        x, g = jnp.ones((1, 4, 4, 1), jnp.float32), jnp.ones((1, 1, 1, 2), jnp.float32)
+        sums = pooled_gradients.pooled_sums(geometry, x, g, jnp.ones(g.shape, jnp.uint8))
+        w = jnp.ones((3, 3, 1, 2), jnp.float32)
+        of_images = pooled_gradients.image_gradient(geometry, g, jnp.ones(g.shape, jnp.uint8), w)
+    assert (sums.dtype, of_images.dtype) == (jnp.float32, jnp.float32)
+    np.testing.assert_array_equal(sums, np.ones((10, 2)))
 
 
 @pytest.mark.parametrize(
@@ -100,7 +113,7 @@ def test_where_nothing_passes_a_gradient_is_lost_even_if_it_is_no_number():
         ((3, 3), (1, 1), 16, (True, True)),
         ((3, 3), (1, 1), 32, (True, True)),
         ((3, 3), (1, 1), 33, (False, True)),
-        ((5, 5), (1, 1), 32, (False, False)),
+        ((2, 4), (1, 1), 32, (False, False)),
         ((3, 3), (2, 1), 32, (False, False)),
     ],
 )

@@ -28,12 +28,12 @@ from maxfl.models.gpu.sizes import LEAST, MOST_TAPS, power_of_two
 PAIR = 0, 1
 """Both rows or columns of a block."""
 BLOCKS, CHANNELS = 64, 32
-"""Blocks of 2 × 2 pixels whose gradients a program computes, and channels, at most. With 64, it
-takes longer than a product of windows."""
+"""Blocks of 2 × 2 pixels whose gradients a program computes, and most of their channels: with 64,
+it takes longer than a product of windows."""
 OUTPUTS = 64
 """Outputs that a program sums products of, at most; of inputs and of places ``LEAST`` at once."""
 STEPS = 4
-"""Steps that a sum takes at least: of few clients, parts of it would need more memory than x."""
+"""Steps that a sum of few clients takes at least: with fewer, its parts would need more memory."""
 PROGRAMS, WARPS = 200, 4
 """Programs that keep a large GPU busy. These numbers were chosen by measurements on an H200."""
 
@@ -57,7 +57,8 @@ class Strip(NamedTuple):
 
     Attributes:
         axis: The axis.
-        first: The first pixel of the first two: 0, or -1 if all of them then meet fewer places.
+        first: The first pixel of the first two: 0, or -1 where a block then begins with the first
+            window of a pooled place. So it meets the fewest places.
     """
 
     axis: Axis
@@ -82,7 +83,7 @@ class Strip(NamedTuple):
 
 
 def strip_of(axis: Axis) -> Strip:
-    """Return the strip of an axis, so that the gradients that two pixels meet begin a place."""
+    """Return the strip of an axis."""
     return Strip(axis, -(axis.offset % 2))
 
 
@@ -94,7 +95,7 @@ def suits_images(geometry: Geometry, inputs: int) -> bool:
 def suits_sums(geometry: Geometry, inputs: int) -> bool:
     """Tell whether sums are computed here: where registers hold those of all taps."""
     is_dense = all(axis.stride == axis.dilation == 1 for axis in geometry)
-    return is_dense and inputs >= LEAST and geometry.taps <= MOST_TAPS
+    return is_dense and inputs >= LEAST and all(axis.taps <= MOST_TAPS for axis in geometry)
 
 
 def image_gradient(geometry: Geometry, g: Array, is_largest: Array, w: Array) -> Array:
@@ -118,13 +119,12 @@ def pooled_sums(geometry: Geometry, x: Array, g: Array, is_largest: Array) -> Ar
 def _images(geometry: Geometry, g: Array, is_largest: Array, w: Array) -> tuple[Array]:
     clients, pooled, inputs = len(g), Pooled(*g.shape[1:]), w.shape[3]
     down, across = map(strip_of, geometry)
-    wide = min(power_of_two(inputs), CHANNELS)
     shape = pooled.n, *(axis.pixels for axis in geometry), inputs
     (found,) = launch(
-        functools.partial(_image_kernel, down, across, pooled, inputs, wide),
+        functools.partial(_image_kernel, down, across, pooled, inputs),
         (g, is_largest, w),
         [jax.ShapeDtypeStruct((clients, math.prod(shape)), g.dtype)],
-        (clients, pl.cdiv(pooled.n * down.blocks * across.blocks, BLOCKS), pl.cdiv(inputs, wide)),
+        (clients, pl.cdiv(pooled.n * down.blocks * across.blocks, BLOCKS)),
         warps=WARPS,
     )
     return (found.reshape(clients, *shape),)
@@ -149,14 +149,12 @@ def _sums(geometry: Geometry, x: Array, g: Array, is_largest: Array) -> tuple[Ar
     return (found.reshape(clients, parts, rows, pooled.outputs).sum(1),)
 
 
-def _image_kernel(
-    down: Strip, across: Strip, pooled: Pooled, inputs: int, wide: int, *tables: Any
-) -> None:
-    """Compute the gradients of some blocks of pixels, for some channels."""
+def _image_kernel(down: Strip, across: Strip, pooled: Pooled, inputs: int, *tables: Any) -> None:
+    """Compute the gradients of some blocks of pixels."""
     g, is_largest, w, out = tables
     block = pl.program_id(1) * BLOCKS + count(BLOCKS)
-    channel = pl.program_id(2) * wide + count(wide)
-    is_channel = _below(channel, inputs, wide)
+    channel = count(power_of_two(inputs))
+    is_channel = _below(channel, inputs, len(channel))
     image, inside = divide(block, down.blocks * across.blocks)
     i, j = divide(inside, across.blocks)
     taps = list(product(range(down.axis.taps), range(across.axis.taps)))
@@ -189,7 +187,7 @@ def _image_kernel(
                 totals[pixel] += multiply(weight, shares[v, u][2 * row + column].T)
         return totals, fetch(jnp.minimum(step + 1, steps - 1))
 
-    totals = [jnp.zeros((wide, BLOCKS), jnp.float32)] * 4
+    totals = [jnp.zeros((len(channel), BLOCKS), jnp.float32)] * 4
     totals, _ = jax.lax.fori_loop(0, steps, add, (totals, fetch(0)))
     height, width = down.axis.pixels, across.axis.pixels
     for total, (a, b) in zip(totals, product(PAIR, PAIR), strict=True):
@@ -206,10 +204,10 @@ def _sum_kernel(
 ) -> None:
     """Sum products of pixels and gradients over a part of all places, and gradients alone."""
     x, g, is_largest, out = tables
-    part, programs = pl.program_id(1), pl.cdiv(pooled.outputs, wide)
-    across_inputs, across_outputs = divide(pl.program_id(2), programs)
-    channel = across_inputs * LEAST + count(LEAST)
-    output = across_outputs * wide + count(wide)
+    part, output_blocks = pl.program_id(1), pl.cdiv(pooled.outputs, wide)
+    input_block, output_block = divide(pl.program_id(2), output_blocks)
+    channel = input_block * LEAST + count(LEAST)
+    output = output_block * wide + count(wide)
     is_channel = _below(channel, inputs, LEAST)
     is_output = _below(output, pooled.outputs, wide)
     height, width = (axis.pixels for axis in geometry)
@@ -244,7 +242,10 @@ def _sum_kernel(
                     sums[taps.index((row - a, column - b))] += multiply(pixel.T, each)
         return (sums, of_bias), ahead
 
-    sums = [jnp.zeros((LEAST, wide), jnp.float32)] * len(taps), jnp.zeros((LEAST, wide))
+    sums = (
+        [jnp.zeros((LEAST, wide), jnp.float32)] * len(taps),
+        jnp.zeros((LEAST, wide), jnp.float32),
+    )
     (sums, of_bias), _ = jax.lax.fori_loop(0, steps, add, (sums, fetch(0)))
     rows = len(taps) * inputs + 1
     exists = is_channel[:, None] & is_output[None, :]
@@ -252,7 +253,7 @@ def _sum_kernel(
         row = part * rows + tap * inputs + channel
         store(out, row * pooled.outputs, output, exists, total)
     at = (part * rows + rows - 1) * pooled.outputs + output
-    triton.store(out.at[at], of_bias.sum(0), mask=is_output & (across_inputs == 0))
+    triton.store(out.at[at], of_bias.sum(0), mask=is_output & (input_block == 0))
 
 
 def _below(at: Array, size: int, held: int) -> Array:
