@@ -19,7 +19,7 @@ GPU = {
     ("resnet", 10): "one H200: ResNet-20, 10 of 500 †",
 }  # fmt: skip
 EARLIER = {"resnet"}
-"""What has no record beside PyTorch in the later session."""
+"""What was not measured in PyTorch in session D: session A's is shown."""
 
 
 def table() -> str:
