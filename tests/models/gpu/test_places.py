@@ -1,6 +1,15 @@
 """Which pixels places and taps meet, by hand."""
 
-from maxfl.models.gpu.places import Axis, Geometry, pooled_geometries, transposed, window_geometry
+import pytest
+
+from maxfl.models.gpu.places import (
+    Axis,
+    Geometry,
+    Strip,
+    pooled_geometries,
+    transposed,
+    window_geometry,
+)
 
 ONE = (1, 1)
 
@@ -38,3 +47,14 @@ def test_pooled_geometries_are_the_places_that_are_pooled():
     rows, columns = Axis(2, 6, 2, 2, 1, 0), Axis(2, 5, 2, 2, 1, 0)
     assert geometries[0] == Geometry(rows, columns)
     assert geometries[3] == Geometry(rows._replace(offset=1), columns._replace(offset=1))
+
+
+@pytest.mark.parametrize(("margin", "first"), [(0, 0), (1, -1)])
+def test_two_pixels_meet_two_pooled_places_of_windows_of_three(margin, first):
+    """With a zero at the edge, a block begins on it: else it would meet three."""
+    axis = window_geometry((8, 8), (3, 3), ONE, ((margin, margin),) * 2, ONE).rows
+    strip = Strip(axis)
+    assert (strip.first, strip.reached) == (first, [-1, 0])
+    assert strip.blocks == (4 if first == 0 else 5)
+    others = {(-1 - first + i - axis.offset - tap) // 2 for i in (0, 1) for tap in range(3)}
+    assert others == ({-1, 0, 1} if margin else {-2, -1, 0})

@@ -13,8 +13,10 @@ from maxfl.models.gpu.places import window_geometry
 RNG = np.random.default_rng(0)
 
 
-def geometry_of(image, kernel, margin=0):
-    return window_geometry(image, kernel, (1, 1), ((margin, margin),) * 2, (1, 1))
+def geometry_of(image, kernel, before=0, after=None):
+    """Place windows side by side, with zeros before and after images, as many unless said."""
+    margin = before, before if after is None else after
+    return window_geometry(image, kernel, (1, 1), (margin, margin), (1, 1))
 
 
 def integers(*shape):
@@ -56,19 +58,20 @@ def test_gradients_by_hand():
 
 
 CASES = {
-    "inside, a row left over": ((7, 6), (3, 3), 0, 20, 24),
-    "zeros around, several parts": ((9, 8), (3, 3), 1, 16, 16),
-    "two by three": ((6, 7), (2, 3), 1, 5, 7),
-    "wider than a program": ((5, 5), (1, 2), 0, 20, 70),
+    "inside, a row left over": ((7, 6), (3, 3), (0, 0), 20, 24),
+    "zeros around, several parts": ((9, 8), (3, 3), (1, 1), 16, 16),
+    "two by three": ((6, 7), (2, 3), (1, 1), 5, 7),
+    "zeros after alone": ((6, 5), (2, 2), (0, 1), 4, 3),
+    "wider than a program": ((5, 5), (1, 2), (0, 0), 20, 70),
 }
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_gradients_by_plain_loops(monkeypatch, case):
     """Of two clients at once, with equals and places where nothing passes."""
-    image, kernel, margin, inputs, outputs = case
+    image, kernel, margins, inputs, outputs = case
     monkeypatch.setattr(pooled_gradients, "STEPS", 2)
-    geometry = geometry_of(image, kernel, margin)
+    geometry = geometry_of(image, kernel, *margins)
     shape = 2, 3, *(axis.places // 2 for axis in geometry), outputs
     x, w = integers(2, 3, *image, inputs), integers(2, *kernel, inputs, outputs)
     g, bits = 12 * integers(*shape), RNG.integers(0, 16, shape).astype(np.uint8)
@@ -106,6 +109,19 @@ def test_types_stay_where_jax_has_64_bits():
     np.testing.assert_array_equal(sums, np.ones((10, 2)))
 
 
+def test_half_precision_rounds_what_is_stored_and_sums_in_float32():
+    geometry = geometry_of((4, 4), (3, 3))
+    half = jnp.bfloat16
+    x, w = jnp.full((20, 4, 4, 1), 3, half), jnp.full((3, 3, 1, 1), 3, half)
+    g, bits = jnp.ones((20, 1, 1, 1), half), jnp.full((20, 1, 1, 1), 0b1111, jnp.uint8)
+    of_images = pooled_gradients.image_gradient(geometry, g, bits, w)
+    sums = pooled_gradients.pooled_sums(geometry, x, g, bits)
+    assert (of_images.dtype, sums.dtype) == (half, jnp.float32)
+    by_pixel = np.outer([1, 2, 2, 1], [1, 2, 2, 1]) * 3 / 4  # windows that a pixel is in
+    np.testing.assert_array_equal(of_images[0, ..., 0], by_pixel)
+    np.testing.assert_array_equal(sums[:, 0], [3 * 20] * 9 + [20])
+
+
 @pytest.mark.parametrize(
     ("kernel", "strides", "inputs", "found"),
     [
@@ -122,12 +138,3 @@ def test_where_they_are_used(kernel, strides, inputs, found):
     geometry = window_geometry((28, 28), kernel, strides, ((0, 0), (0, 0)), (1, 1))
     of_images = pooled_gradients.suits_images(geometry, inputs)
     assert (of_images, pooled_gradients.suits_sums(geometry, inputs)) == found
-
-
-@pytest.mark.parametrize(("margin", "first", "reached"), [(0, 0, [-1, 0]), (1, -1, [-1, 0])])
-def test_two_pixels_meet_two_places_of_windows_of_three(margin, first, reached):
-    """With a zero at the edge, a block begins on it: else it would meet three."""
-    geometry = geometry_of((8, 8), (3, 3), margin)
-    strip = pooled_gradients.strip_of(geometry.rows)
-    assert (strip.first, strip.reached) == (first, reached)
-    assert strip._replace(first=-1 - first).reached == ([-1, 0, 1] if margin else [-2, -1, 0])

@@ -20,13 +20,11 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
 from maxfl.models.gpu.launch import launch, over_clients
-from maxfl.models.gpu.places import Axis, Geometry
+from maxfl.models.gpu.places import PAIR, Geometry, Strip
 from maxfl.models.gpu.pooling import share
 from maxfl.models.gpu.program import count, divide, load, multiply, store
 from maxfl.models.gpu.sizes import LEAST, MOST_TAPS, power_of_two
 
-PAIR = 0, 1
-"""Both rows or columns of a block."""
 BLOCKS, CHANNELS = 64, 32
 """Blocks of 2 × 2 pixels whose gradients a program computes, and most of their channels: with 64,
 it takes longer than a product of windows."""
@@ -50,41 +48,6 @@ class Pooled(NamedTuple):
     def places(self) -> int:
         """Number of places in all images."""
         return self.n * self.rows * self.columns
-
-
-class Strip(NamedTuple):
-    """Pixels along one axis, two by two.
-
-    Attributes:
-        axis: The axis.
-        first: The first pixel of the first two: 0, or -1 where a block then begins with the first
-            window of a pooled place. So it meets the fewest places.
-    """
-
-    axis: Axis
-    first: int
-
-    @property
-    def blocks(self) -> int:
-        """Number of twos."""
-        return pl.cdiv(self.axis.pixels - self.first, 2)
-
-    def place(self, pixel: int, tap: int) -> tuple[int, int]:
-        """Return where one of two pixels meets a tap: pooled place and which of its two places.
-
-        The pooled place is counted from that of the number of the block.
-        """
-        return divmod(self.first + pixel - self.axis.offset - tap, 2)
-
-    @property
-    def reached(self) -> list[int]:
-        """Pooled places that a block meets."""
-        return sorted({self.place(*at)[0] for at in product(PAIR, range(self.axis.taps))})
-
-
-def strip_of(axis: Axis) -> Strip:
-    """Return the strip of an axis."""
-    return Strip(axis, -(axis.offset % 2))
 
 
 def suits_images(geometry: Geometry, inputs: int) -> bool:
@@ -118,7 +81,7 @@ def pooled_sums(geometry: Geometry, x: Array, g: Array, is_largest: Array) -> Ar
 @functools.partial(jax.jit, static_argnums=0)
 def _images(geometry: Geometry, g: Array, is_largest: Array, w: Array) -> tuple[Array]:
     clients, pooled, inputs = len(g), Pooled(*g.shape[1:]), w.shape[3]
-    down, across = map(strip_of, geometry)
+    down, across = map(Strip, geometry)
     shape = pooled.n, *(axis.pixels for axis in geometry), inputs
     (found,) = launch(
         functools.partial(_image_kernel, down, across, pooled, inputs),
