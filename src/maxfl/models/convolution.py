@@ -46,7 +46,7 @@ def convolution_layer(layer: Layer, x: Array, padding: Padding) -> Array:
         return plain(x, *layer)
     from maxfl.models.gpu.convolution import pooled_convolution
 
-    return pooled_convolution(geometry, plain)(x, *layer)
+    return pooled_convolution(geometry, x.shape[3], plain)(x, *layer)
 
 
 def convolved_side(side: int, kernel: int, stride: int = 1, padding: Padding = "same") -> int:

@@ -1,5 +1,7 @@
 """Convolutions by kernels against plain loops and against the same in JAX."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,6 +9,9 @@ import pytest
 
 from maxfl.models import convolution as layers
 from maxfl.models import windows
+from maxfl.models.gpu.convolution import convolution
+from maxfl.models.gpu.places import window_geometry
+from maxfl.models.gpu.sizes import LONG_WINDOW
 from maxfl.models.layers import Layer
 from support.plain_convolution import convolved
 
@@ -40,9 +45,10 @@ CASES = {
     "cut off": ((2, 8, 8, 3), (3, 3, 3, 4), (1, 1), ((-1, -1), (0, -2)), (1, 1)),
     "several programs": ((3, 13, 11, 3), (3, 3, 3, 5), (1, 1), ((1, 1), (1, 1)), (1, 1)),
     "wider than a tile": ((1, 5, 5, 70), (3, 3, 70, 66), (1, 1), ((1, 1), (1, 1)), (1, 1)),
+    "long windows": ((2, 5, 6, 30), (3, 3, 30, 5), (2, 1), ((1, 0), (1, 1)), (1, 1)),
 }
 
-QUICK = "strides and zeros", "several programs"
+QUICK = "strides and zeros", "several programs", "long windows"
 
 
 @pytest.mark.parametrize(
@@ -96,11 +102,37 @@ def test_a_pooled_layer_with_equals_is_that_of_jax(monkeypatch, mapped):
 
 
 def test_a_pooled_layer_of_many_channels_is_that_of_jax(monkeypatch):
-    arguments = integers(2, 2, 7, 6, 16), integers(2, 3, 3, 16, 5), integers(2, 5)
+    arguments = integers(2, 2, 7, 6, 16), integers(2, 3, 3, 16, 5), integers(2, 5)  # a row is left
     found = layer_and_gradients(monkeypatch, True, arguments, (0, 0, 0))
     expected = layer_and_gradients(monkeypatch, False, arguments, (0, 0, 0))
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-4)
+
+
+def test_long_windows_are_rounded_as_in_tf32_and_others_are_not():
+    """They are multiplied in half precision; sums of hundreds of products stay in float32."""
+    geometry = window_geometry((4, 4), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1))
+
+    def difference(channels):
+        x = RNG.normal(size=(3, 4, 4, channels)).astype(np.float32)
+        w = RNG.normal(size=(3, 3, channels, 8)).astype(np.float32)
+        plain = functools.partial(convolved, stride=1, padding="same")
+        found = convolution(geometry, plain)(x, w)
+        return np.linalg.norm(found - plain(x, w)) / np.linalg.norm(found)
+
+    assert difference(LONG_WINDOW // 9) < 1e-6
+    assert 1e-5 < difference(LONG_WINDOW // 9 + 1) < 2.0**-11
+
+
+def test_gradients_in_half_precision_keep_what_is_small():
+    """Gradients of 1e-12, which float16 has not."""
+    geometry = window_geometry((4, 4), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1))
+    x, w = integers(2, 4, 4, 32), integers(3, 3, 32, 4)
+    layer = convolution(geometry, layers.convolve)
+    g = integers(2, 4, 4, 4)
+    whole, small = (jax.vjp(layer, x, w)[1](jnp.asarray(g * size)) for size in (1.0, 2.0**-40))
+    for a, b in zip(whole, small, strict=True):
+        np.testing.assert_array_equal(a, b * 2.0**40)
 
 
 def test_a_nan_stays_one_and_has_no_gradient(monkeypatch):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from maxfl.models.gpu import patches, products
+from maxfl.models.gpu.factors import exact
 from maxfl.models.gpu.places import pooled_geometries, window_geometry
 from maxfl.models.gpu.tiles import Size
 
@@ -80,10 +81,20 @@ def test_as_products_of_windows(monkeypatch, programs, divided, case):
         return value, bits, jax.vmap(lambda *a: pooled_sums(geometries, *a))(x, g, bits)
 
     found = computed(patches.pooled_products, patches.pooled_sums)
-    expected = computed(products.pooled_products, products.window_sums)
+    expected = computed(by_windows, sums_by_windows)
     for a, b in zip(found, expected, strict=True):
         assert len(np.unique(b)) > 5
         np.testing.assert_array_equal(a, b)
+
+
+def by_windows(geometries, x, w, bias):
+    """Return products of windows, pooled."""
+    return products.pooled_products(geometries, exact(x), exact(w), bias)
+
+
+def sums_by_windows(geometries, x, g, is_largest):
+    """Return sums of their gradients, with that of the bias."""
+    return products.window_sums(geometries, exact(x), exact(g), is_largest)
 
 
 def test_a_nan_stays_where_it_is():
@@ -92,7 +103,7 @@ def test_a_nan_stays_where_it_is():
     x[1, 0, 0] = np.nan
     arguments = geometries, x, integers(3, 3, 1, 5), integers(5)
     found = patches.pooled_products(*arguments)
-    expected = products.pooled_products(*arguments)
+    expected = by_windows(*arguments)
     assert np.isnan(expected[0]).sum() == 5
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_array_equal(a, b)

@@ -1,11 +1,9 @@
 """Which pixels places and taps meet, by hand."""
 
-import pytest
-
 from maxfl.models.gpu.places import (
     Axis,
     Geometry,
-    Strip,
+    even,
     pooled_geometries,
     transposed,
     window_geometry,
@@ -49,12 +47,7 @@ def test_pooled_geometries_are_the_places_that_are_pooled():
     assert geometries[3] == Geometry(rows._replace(offset=1), columns._replace(offset=1))
 
 
-@pytest.mark.parametrize(("margin", "first"), [(0, 0), (1, -1)])
-def test_two_pixels_meet_two_pooled_places_of_windows_of_three(margin, first):
-    """With a zero at the edge, a block begins on it: else it would meet three."""
-    axis = window_geometry((8, 8), (3, 3), ONE, ((margin, margin),) * 2, ONE).rows
-    strip = Strip(axis)
-    assert (strip.first, strip.reached) == (first, [-1, 0])
-    assert strip.blocks == (4 if first == 0 else 5)
-    others = {(-1 - first + i - axis.offset - tap) // 2 for i in (0, 1) for tap in range(3)}
-    assert others == ({-1, 0, 1} if margin else {-2, -1, 0})
+def test_a_row_left_over_is_not_pooled():
+    geometry = window_geometry((6, 5), (2, 2), ONE, ((0, 0), (0, 0)), ONE)
+    assert even(geometry) == geometry._replace(rows=geometry.rows._replace(places=4))
+    assert pooled_geometries(even(geometry)) == pooled_geometries(geometry)

@@ -9,16 +9,27 @@ gradient of y.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.typing import DTypeLike
 
-from maxfl.models.gpu import patches, pooled_gradients
+from maxfl.models.gpu import patches
+from maxfl.models.gpu.factors import Factor, exact, rounded
 from maxfl.models.gpu.fused import fused
-from maxfl.models.gpu.places import Geometry, pooled_geometries, transposed
+from maxfl.models.gpu.places import Geometry, even, pooled_geometries, transposed
 from maxfl.models.gpu.products import pooled_products, window_products, window_sums
+from maxfl.models.gpu.sizes import LONG_WINDOW
+from maxfl.models.gpu.spreading import spread
+
+
+class Factors(NamedTuple):
+    """Images and weights as they were multiplied."""
+
+    x: Factor
+    w: Factor
 
 
 def convolution(geometry: Geometry, plain: Callable[[Array, Array], Array]) -> Callable[..., Array]:
@@ -29,76 +40,95 @@ def convolution(geometry: Geometry, plain: Callable[[Array, Array], Array]) -> C
         plain: The same function in JAX.
     """
 
-    def forward(x: Array, w: Array) -> tuple[Array, tuple[()]]:
-        return window_products(geometry, x, w), ()
+    def forward(x: Array, w: Array) -> tuple[Array, Factors]:
+        # Of shorter windows, products save less time than rounding takes.
+        factor = rounded if geometry.taps * x.shape[3] >= LONG_WINDOW else exact
+        factors = Factors(factor(x), factor(w))
+        return window_products(geometry, *factors, x.dtype), factors
 
-    def backward(arguments: tuple[Array, ...], _: tuple[()], g: Array) -> tuple[Array, ...]:
-        x, w = arguments
-        return _image_gradient(geometry, g, w), _as_weights(w, window_sums((geometry,), x, g))
+    def backward(arguments: tuple[Array, ...], factors: Factors, g: Array) -> tuple[Array, ...]:
+        is_rounded = factors.x.numbers.dtype != g.dtype
+        of_y = rounded(g) if is_rounded else exact(g)
+        of_image = _image_gradient(geometry, of_y, factors.w, g.dtype)
+        of_weights = window_sums((geometry,), factors.x, of_y)
+        return of_image, _as_weights(arguments[1], of_weights)
 
     return fused(plain, forward, backward)
 
 
-def pooled_convolution(geometry: Geometry, plain: Callable[..., Array]) -> Callable[..., Array]:
+def pooled_convolution(
+    geometry: Geometry, inputs: int, plain: Callable[..., Array]
+) -> Callable[..., Array]:
     """Return the function of images, weights and a bias that gives relu(pool(y) + bias).
 
     ``pool`` takes the largest of each 2 × 2; equals share its gradient, and a NaN has none. y is
-    not written to memory, nor is its gradient, if a program holds all channels and taps of dx.
+    not written to memory.
 
     Args:
         geometry: Where windows lie.
+        inputs: Channels of the images.
         plain: The same function in JAX.
     """
+    are_few = patches.suits_products(pooled_geometries(geometry), inputs)
+    return fused(plain, *(_of_few_channels if are_few else _of_many_channels)(even(geometry)))
+
+
+def _of_few_channels(geometry: Geometry) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Return a pooled convolution by patches and its gradients."""
     geometries = pooled_geometries(geometry)
 
     def forward(x: Array, w: Array, bias: Array) -> tuple[Array, Array]:
-        by_patches = patches.suits_products(geometries, x.shape[3])
-        products = patches.pooled_products if by_patches else pooled_products
-        return products(geometries, x, w, bias)
+        return patches.pooled_products(geometries, x, w, bias)
 
     def backward(arguments: tuple[Array, ...], is_largest: Array, g: Array) -> tuple[Array, ...]:
         x, w, bias = arguments
-        of_image = _pooled_image_gradient(geometry, g, is_largest, w)
-        sums = _pooled_sums(geometry, x, g, is_largest)
+        of_image = _image_gradient(geometry, exact(_spread(g, is_largest)), exact(w), g.dtype)
+        if patches.suits_sums(geometries, x.shape[3]):
+            sums = patches.pooled_sums(geometries, x, g, is_largest)
+        else:
+            sums = window_sums(geometries, exact(x), exact(g), is_largest)
         return of_image, _as_weights(w, sums[:-1]), sums[-1].astype(bias.dtype)
 
-    return fused(plain, forward, backward)
+    return forward, backward
 
 
-def _pooled_sums(geometry: Geometry, x: Array, g: Array, is_largest: Array) -> Array:
-    """Return the gradients of weights and of the bias, [window + 1, outputs]."""
-    if pooled_gradients.suits_sums(geometry, x.shape[3]):
-        return pooled_gradients.pooled_sums(geometry, x, g, is_largest)
+def _of_many_channels(geometry: Geometry) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Return a pooled convolution by windows and its gradients."""
     geometries = pooled_geometries(geometry)
-    by_patches = patches.suits_sums(geometries, x.shape[3])
-    return (patches.pooled_sums if by_patches else window_sums)(geometries, x, g, is_largest)
+
+    def forward(x: Array, w: Array, bias: Array) -> tuple[Array, tuple[Factors, Array]]:
+        factors = Factors(rounded(x), rounded(w))
+        value, is_largest = pooled_products(geometries, *factors, bias)
+        return value, (factors, is_largest)
+
+    def backward(
+        arguments: tuple[Array, ...], more: tuple[Factors, Array], g: Array
+    ) -> tuple[Array, ...]:
+        (_, w, bias), (factors, is_largest) = arguments, more
+        of_y, of_bias = spread(g, is_largest)
+        of_image = _image_gradient(geometry, of_y, factors.w, g.dtype)
+        of_weights = _as_weights(w, window_sums((geometry,), factors.x, of_y))
+        return of_image, of_weights, of_bias.astype(bias.dtype)
+
+    return forward, backward
 
 
-def _pooled_image_gradient(geometry: Geometry, g: Array, is_largest: Array, w: Array) -> Array:
-    """Return dx from the gradient of what was pooled."""
-    if pooled_gradients.suits_images(geometry, w.shape[2]):
-        return pooled_gradients.image_gradient(geometry, g, is_largest, w)
-    return _image_gradient(geometry, _spread(geometry, g, is_largest), w)
-
-
-def _image_gradient(geometry: Geometry, g: Array, w: Array) -> Array:
+def _image_gradient(geometry: Geometry, g: Factor, w: Factor, dtype: DTypeLike) -> Array:
     """Return dx."""
     between = [(0, 0, 0), *((0, 0, axis.stride - 1) for axis in geometry), (0, 0, 0)]
-    spread = jax.lax.pad(g, jnp.zeros((), g.dtype), between)
-    return window_products(transposed(geometry), spread, w, inputs_last=True)
+    spread = g._replace(numbers=jax.lax.pad(g.numbers, jnp.zeros((), g.numbers.dtype), between))
+    return window_products(transposed(geometry), spread, w, dtype, inputs_last=True)
 
 
 def _as_weights(w: Array, sums: Array) -> Array:
     return sums.reshape(w.shape).astype(w.dtype)
 
 
-def _spread(geometry: Geometry, g: Array, is_largest: Array) -> Array:
-    """Return the gradient of y from that of what was pooled."""
+def _spread(g: Array, is_largest: Array) -> Array:
+    """Return the gradient of y from that of what was pooled, as it is."""
     n, rows, columns, outputs = g.shape
     each = g / jax.lax.population_count(is_largest).astype(g.dtype)
     place = jnp.arange(4, dtype=jnp.uint8).reshape(2, 1, 2, 1)
     passes = (is_largest[:, :, None, :, None] >> place) & 1
     whole = jnp.where(passes == 1, each[:, :, None, :, None], 0)
-    left_over: list[Any] = [(0, axis.places % 2) for axis in geometry]
-    whole = whole.reshape(n, 2 * rows, 2 * columns, outputs)
-    return jnp.pad(whole, [(0, 0), *left_over, (0, 0)])
+    return whole.reshape(n, 2 * rows, 2 * columns, outputs)

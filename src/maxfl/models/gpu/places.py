@@ -5,11 +5,7 @@ and across alike; where there is no such pixel, they meet a zero.
 """
 
 from collections.abc import Sequence
-from itertools import product
 from typing import NamedTuple
-
-PAIR = 0, 1
-"""Both rows or columns that are pooled together, or of a block of 2 × 2 pixels."""
 
 
 class Axis(NamedTuple):
@@ -96,11 +92,13 @@ def transposed(geometry: Geometry) -> Geometry:
     return Geometry(*map(turn, geometry))
 
 
-def pooled_geometries(geometry: Geometry) -> Geometries:
-    """Return the geometries of the four places that each 2 × 2 of max-pooling sees.
+def even(geometry: Geometry) -> Geometry:
+    """Return the geometry of places that are pooled two by two: what is left over is dropped."""
+    return Geometry(*(axis._replace(places=axis.places // 2 * 2) for axis in geometry))
 
-    A row or column left over is dropped.
-    """
+
+def pooled_geometries(geometry: Geometry) -> Geometries:
+    """Return the geometries of the four places that each 2 × 2 of max-pooling sees."""
 
     def half(axis: Axis, which: int) -> Axis:
         offset = axis.offset + axis.stride * which
@@ -108,34 +106,3 @@ def pooled_geometries(geometry: Geometry) -> Geometries:
 
     rows, columns = ([half(axis, which) for which in range(2)] for axis in geometry)
     return tuple(Geometry(row, column) for row in rows for column in columns)
-
-
-class Strip(NamedTuple):
-    """Pixels along one axis of a pooled convolution, two by two; strides and dilation are 1."""
-
-    axis: Axis
-
-    @property
-    def first(self) -> int:
-        """The first pixel of the first two: 0, or -1 to begin with a pooled place's first window.
-
-        So two pixels meet the fewest pooled places.
-        """
-        return -(self.axis.offset % 2)
-
-    @property
-    def blocks(self) -> int:
-        """Number of twos."""
-        return (self.axis.pixels - self.first + 1) // 2
-
-    def place(self, pixel: int, tap: int) -> tuple[int, int]:
-        """Return where one of two pixels meets a tap: pooled place and which of its two places.
-
-        The pooled place is counted from that of the number of the block.
-        """
-        return divmod(self.first + pixel - self.axis.offset - tap, 2)
-
-    @property
-    def reached(self) -> list[int]:
-        """Pooled places that a block meets."""
-        return sorted({self.place(*at)[0] for at in product(PAIR, range(self.axis.taps))})

@@ -1,8 +1,8 @@
 """Products of windows that are never written to memory.
 
 Every program looks up the pixels that it multiplies (an implicit product, Chetlur et al., "cuDNN:
-Efficient Primitives for Deep Learning", 2014). Factors are rounded to TF32, as those of JAX's
-products are on such a card by default, and sums are in float32.
+Efficient Primitives for Deep Learning", 2014). Factors of float32 are rounded to TF32, as those of
+JAX's products are on such a card by default, and sums are in float32.
 """
 
 import functools
@@ -13,66 +13,86 @@ import jax.numpy as jnp
 from jax import Array
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
+from jax.typing import DTypeLike
 
+from maxfl.models.gpu.factors import Factor
 from maxfl.models.gpu.launch import launch, over_clients
 from maxfl.models.gpu.places import Geometries, Geometry
 from maxfl.models.gpu.pooling import pool, share
 from maxfl.models.gpu.program import count, divide, load, multiply, store
-from maxfl.models.gpu.tiles import PROGRAMS, Size, Tile, pooled_tile, product_tile, sum_tile
+from maxfl.models.gpu.tiles import Size, Tile, pooled_tile, product_tile, sum_tile
+
+FEW_PARTS = 8
+"""Parts of a sum that are added one to another."""
 
 
-def window_products(geometry: Geometry, x: Array, w: Array, inputs_last: bool = False) -> Array:
+def window_products(
+    geometry: Geometry, x: Factor, w: Factor, dtype: DTypeLike, inputs_last: bool = False
+) -> Array:
     """Multiply windows by weights, to [n, rows, columns, outputs].
 
     Args:
         geometry: Where windows lie.
         x: Images, [n, height, width, inputs].
         w: [taps down, taps across, inputs, outputs].
+        dtype: Of the result.
         inputs_last: Whether w is [..., outputs, inputs] instead. Turned in memory, XLA would keep
             weights that way, and turn them before and after every step.
     """
-    return over_clients(functools.partial(_products, (geometry,), inputs_last), x, w)[0]
+    products = functools.partial(_products, (geometry,), jnp.dtype(dtype), inputs_last)
+    return over_clients(products, x.numbers, w.numbers, x.unit, w.unit)[0]
 
 
-def pooled_products(geometries: Geometries, x: Array, w: Array, bias: Array) -> tuple[Array, Array]:
+def pooled_products(
+    geometries: Geometries, x: Factor, w: Factor, bias: Array
+) -> tuple[Array, Array]:
     """Take the largest of several products, add a bias, and let what is positive pass.
 
     Returns:
-        [n, rows, columns, outputs], and which products were the largest, uint8 of the same shape
-        with a bit for each; none where nothing passes.
+        [n, rows, columns, outputs] in the type of the bias, and which products were the largest,
+        uint8 of the same shape with a bit for each; none where nothing passes.
     """
-    value, is_largest = over_clients(functools.partial(_products, geometries, False), x, w, bias)
+    products = functools.partial(_products, geometries, bias.dtype, False)
+    value, is_largest = over_clients(products, x.numbers, w.numbers, x.unit, w.unit, bias)
     return value, is_largest
 
 
-def window_sums(geometries: Geometries, x: Array, *gradient: Array) -> Array:
+def window_sums(geometries: Geometries, x: Factor, g: Factor, *is_largest: Array) -> Array:
     """Sum products of windows and gradients over all places, [window, outputs].
 
     Args:
         geometries: One, or those of the products that were pooled.
         x: Images, [n, height, width, inputs].
-        gradient: At places, [n, rows, columns, outputs]; of what was pooled, also which products
-            were the largest, which share it.
+        g: Gradient at places, [n, rows, columns, outputs].
+        is_largest: Of what was pooled, which products were the largest, which share it.
 
     Returns:
         Of what was pooled with one row more, the gradient of the bias: windows end with a 1.
     """
-    return over_clients(functools.partial(_sums, geometries), x, *gradient)[0]
+    (found,) = over_clients(functools.partial(_sums, geometries), x.numbers, g.numbers, *is_largest)
+    return found if is_largest else found * (x.unit * g.unit)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def _products(
-    geometries: Geometries, inputs_last: bool, x: Array, w: Array, *bias: Array
+    geometries: Geometries,
+    dtype: jnp.dtype[Any],
+    inputs_last: bool,
+    x: Array,
+    w: Array,
+    unit_of_x: Array,
+    unit_of_w: Array,
+    *bias: Array,
 ) -> tuple[Array, ...]:
     clients, n, *_, inputs = x.shape
     outputs = w.shape[3 if inputs_last else 4]
     size = Size(n * geometries[0].places, inputs, geometries[0].taps, outputs, inputs_last)
-    tile = pooled_tile(size) if bias else product_tile(size, clients)
+    tile = pooled_tile(size) if bias else product_tile(size, clients, x.dtype)
     shape = clients, size.places * size.outputs
-    results = [jax.ShapeDtypeStruct(shape, x.dtype), jax.ShapeDtypeStruct(shape, jnp.uint8)]
+    results = [jax.ShapeDtypeStruct(shape, dtype), jax.ShapeDtypeStruct(shape, jnp.uint8)]
     found = launch(
         functools.partial(_pooling_kernel if bias else _product_kernel, geometries, size, tile),
-        (x, w, *bias),
+        (x, w, unit_of_x, unit_of_w, *bias),
         results if bias else results[:1],
         (clients, pl.cdiv(size.places, tile.places), size.programs),
         warps=tile.warps,
@@ -84,44 +104,60 @@ def _products(
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _sums(geometries: Geometries, x: Array, *gradient: Array) -> tuple[Array]:
+def _sums(geometries: Geometries, x: Array, g: Array, *is_largest: Array) -> tuple[Array]:
     clients, n, *_, inputs = x.shape
-    size = Size(n * geometries[0].places, inputs, geometries[0].taps, gradient[0].shape[4])
-    rows = size.window + len(gradient) - 1
-    tile = sum_tile(size, rows, is_pooled=len(geometries) > 1)
+    size = Size(n * geometries[0].places, inputs, geometries[0].taps, g.shape[4])
+    rows = size.window + len(is_largest)
+    tile, most = sum_tile(size, rows, x.dtype, is_pooled=len(is_largest) > 0)
     programs = pl.cdiv(rows, tile.depth) * size.programs
     steps = pl.cdiv(size.places, tile.places)
-    steps = pl.cdiv(steps, min(steps, pl.cdiv(PROGRAMS, clients * programs)))
+    steps = pl.cdiv(steps, min(steps, pl.cdiv(most, clients * programs)))
     parts = pl.cdiv(size.places, steps * tile.places)
     (found,) = launch(
         functools.partial(_sum_kernel, geometries, size, tile, rows, steps),
-        (x, *gradient),
+        (x, g, *is_largest),
         [jax.ShapeDtypeStruct((clients, parts * rows * size.outputs), jnp.float32)],
         (clients, parts, programs),
         warps=tile.warps,
         stages=tile.stages,
     )
-    return (found.reshape(clients, parts, rows, size.outputs).sum(1),)
+    return (_sum_of_parts(found.reshape(clients, parts, rows, size.outputs)),)
+
+
+def _sum_of_parts(parts: Array) -> Array:
+    """Sum over the second axis; of few parts term by term, which XLA merges with what follows."""
+    if parts.shape[1] > FEW_PARTS:
+        return parts.sum(1)
+    return functools.reduce(jnp.add, (parts[:, i] for i in range(parts.shape[1])))
 
 
 def _product_kernel(
-    geometries: Geometries, size: Size, tile: Tile, x: Any, w: Any, out: Any
+    geometries: Geometries, size: Size, tile: Tile, x: Any, w: Any, *rest: Any
 ) -> None:
     """Multiply windows at some places by the weights of some outputs."""
+    *units, out = rest
     place, output = _places_and_outputs(size, tile)
     (total,) = _totals(geometries, size, tile.depth, x, w, place, output)
-    _store(out, size, place, output, total)
+    _store(out, size, place, output, total * _one(*units))
 
 
 def _pooling_kernel(
-    geometries: Geometries, size: Size, tile: Tile, x: Any, w: Any, bias: Any, *out: Any
+    geometries: Geometries, size: Size, tile: Tile, x: Any, w: Any, *rest: Any
 ) -> None:
     """Do so for all geometries, and pool."""
+    *units, bias, value, is_largest = rest
     place, output = _places_and_outputs(size, tile)
     totals = _totals(geometries, size, tile.depth, x, w, place, output)
+    totals = tuple(total * _one(*units) for total in totals)
     added = triton.load(bias.at[output], mask=output < size.outputs, other=0.0)
-    for table, values in zip(out, pool(totals, added), strict=True):
+    for table, values in zip((value, is_largest), pool(totals, added), strict=True):
         _store(table, size, place, output, values)
+
+
+def _one(unit_of_x: Any, unit_of_w: Any) -> Array:
+    """Return what a 1 of products stands for, [1]."""
+    of_x, of_w = (triton.load(unit.at[count(1)]) for unit in (unit_of_x, unit_of_w))
+    return of_x * of_w
 
 
 def _places_and_outputs(size: Size, tile: Tile) -> tuple[Array, Array]:

@@ -4,8 +4,8 @@ ADDRESSES = 2**31
 """Numbers of an array that a kernel's addresses reach."""
 MOST_CHANNELS = 64
 """Of an image: up to here windows in memory take longer, and kernels were measured."""
-MOST_TAPS = 3
-"""Down and across, of a pooled convolution whose gradients' sums registers hold."""
+LONG_WINDOW = 256
+"""Numbers of a window from which on products in half precision save the time of rounding."""
 LONGEST_PATCH = 64
 """Numbers of the pixels that four windows lie in: of more, a program multiplies windows."""
 LARGEST_IMAGE = 32_768

@@ -6,7 +6,9 @@ of 100 clients: for most of these layers they are the fastest.
 
 from typing import NamedTuple
 
+import jax.numpy as jnp
 from jax.experimental import pallas as pl
+from jax.typing import DTypeLike
 
 from maxfl.models.gpu.sizes import power_of_two
 
@@ -62,12 +64,15 @@ class Tile(NamedTuple):
     stages: int
 
 
-def product_tile(size: Size, clients: int) -> Tile:
+def product_tile(size: Size, clients: int, dtype: DTypeLike) -> Tile:
     """Return the tile of windows times weights.
 
-    Hopper's asynchronous products want weights whose inputs are last; others are turned one by one.
-    Programs of more places do so less often, and of few outputs there is little to turn.
+    Hopper's asynchronous products want weights of float32 whose inputs are last; others are turned
+    one by one. Programs of more places do so less often, and of few outputs there is little to
+    turn.
     """
+    if _is_half(dtype):
+        return Tile(128, 64 if size.inputs >= 64 else 32, warps=4, stages=3)
     programs = clients * pl.cdiv(size.places, 256) * size.programs
     is_large = size.wide == 16 or (not size.inputs_last and programs >= FEWEST)
     if is_large and size.window > 32:  # less is one step of a smaller tile
@@ -83,15 +88,21 @@ def pooled_tile(size: Size) -> Tile:
     return Tile(64, min(power_of_two(size.window), 32), warps=4, stages=3)
 
 
-def sum_tile(size: Size, rows: int, is_pooled: bool) -> Tile:
-    """Return the tile of a sum over places: some of its rows, at some places.
+def sum_tile(size: Size, rows: int, dtype: DTypeLike, is_pooled: bool) -> tuple[Tile, int]:
+    """Return the tile of a sum over places, some of its rows at some places, and programs.
 
-    Both factors are in memory in the order that Hopper's asynchronous products of four warps can't
-    take, so that each number would be turned one by one: fewer warps multiply without them. Sums of
-    what was pooled need the registers of four.
+    In memory, both factors are in an order in which Hopper's asynchronous products of four warps
+    can't take float32, so that each number would be turned one by one: fewer warps multiply without
+    them. Sums of what was pooled need the registers of four.
     """
+    if _is_half(dtype):
+        return Tile(32, min(power_of_two(rows), 64), warps=4, stages=3), 2 * FEWEST
     if is_pooled:
         depth = min(power_of_two(rows), 128)
-        return Tile(32, depth, warps=4 if depth * size.wide >= 2048 else 2, stages=2)
+        return Tile(32, depth, warps=4 if depth * size.wide >= 2048 else 2, stages=2), PROGRAMS
     depth = min(power_of_two(rows), 2 * size.wide, 64)
-    return Tile(32, depth, warps=2 if depth * size.wide > 2048 else 1, stages=3)
+    return Tile(32, depth, warps=2 if depth * size.wide > 2048 else 1, stages=3), PROGRAMS
+
+
+def _is_half(dtype: DTypeLike) -> bool:
+    return jnp.dtype(dtype).itemsize == 2

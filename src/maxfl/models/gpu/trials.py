@@ -13,8 +13,8 @@ from maxfl.models.gpu import (
     layer_norm,
     patches,
     perceptron,
-    pooled_gradients,
 )
+from maxfl.models.gpu.factors import exact, rounded
 from maxfl.models.gpu.places import pooled_geometries, window_geometry
 from maxfl.models.gpu.products import pooled_products, window_products, window_sums
 from maxfl.models.gpu.sizes import (
@@ -27,6 +27,7 @@ from maxfl.models.gpu.sizes import (
     WIDEST_LAYER,
     WIDEST_ROW,
 )
+from maxfl.models.gpu.spreading import spread
 
 
 def try_convolution(dtype: str) -> None:
@@ -39,16 +40,20 @@ def try_convolution(dtype: str) -> None:
     pooled = pooled_geometries(geometry)
 
     def kernels(x: Array, w: Array, bias: Array) -> Any:
-        value, is_largest = pooled_products(pooled, x, w, bias)
-        products = (window_products(geometry, x, w, inputs_last) for inputs_last in (False, True))
-        sums = window_sums((geometry,), x, x), window_sums(pooled, x, value, is_largest)
+        found: list[Any] = []
+        for factor in (exact, rounded):
+            factors = factor(x), factor(w)
+            found += [
+                window_products(geometry, *factors, x.dtype, inputs_last)
+                for inputs_last in (False, True)
+            ]
+            found.append(window_sums((geometry,), factors[0], factors[0]))
+        value, is_largest = pooled_products(pooled, rounded(x), rounded(w), bias)
+        found.append(window_sums(pooled, exact(x), exact(value), is_largest))
+        found += spread(value, is_largest)
         few = x[..., : LONGEST_PATCH // 16]
         of_patches = patches.pooled_products(pooled, few, w[..., : few.shape[-1], :], bias)
-        sum_of_patches = patches.pooled_sums(pooled, few, value, is_largest)
-        some = w[:, :, : pooled_gradients.CHANNELS]
-        of_images = pooled_gradients.image_gradient(geometry, value, is_largest, some)
-        of_weights = pooled_gradients.pooled_sums(geometry, x, value, is_largest)
-        return *products, *sums, *of_patches, sum_of_patches, of_images, of_weights
+        return *found, *of_patches, patches.pooled_sums(pooled, few, value, is_largest)
 
     _compile(
         kernels, dtype, (images, side, side, channels), (3, 3, channels, channels), (channels,)
