@@ -115,9 +115,10 @@ def _of_many_channels(geometry: Geometry) -> tuple[Callable[..., Any], Callable[
 
 def _image_gradient(geometry: Geometry, g: Factor, w: Factor, dtype: DTypeLike) -> Array:
     """Return dx."""
-    between = [(0, 0, 0), *((0, 0, axis.stride - 1) for axis in geometry), (0, 0, 0)]
-    spread = g._replace(numbers=jax.lax.pad(g.numbers, jnp.zeros((), g.numbers.dtype), between))
-    return window_products(transposed(geometry), spread, w, dtype, inputs_last=True)
+    if any(axis.stride > 1 for axis in geometry):
+        between = [(0, 0, 0), *((0, 0, axis.stride - 1) for axis in geometry), (0, 0, 0)]
+        g = g._replace(numbers=jax.lax.pad(g.numbers, jnp.zeros((), g.numbers.dtype), between))
+    return window_products(transposed(geometry), g, w, dtype, inputs_last=True)
 
 
 def _as_weights(w: Array, sums: Array) -> Array:

@@ -24,6 +24,8 @@ from maxfl.models.gpu.tiles import Size, Tile, pooled_tile, product_tile, sum_ti
 
 FEW_PARTS = 8
 """Parts of a sum that are added one to another."""
+PARTS_BYTES = 2**19
+"""Bytes of all parts of a client's sum."""
 
 
 def window_products(
@@ -111,7 +113,8 @@ def _sums(geometries: Geometries, x: Array, g: Array, *is_largest: Array) -> tup
     tile, most = sum_tile(size, rows, x.dtype, is_pooled=len(is_largest) > 0)
     programs = pl.cdiv(rows, tile.depth) * size.programs
     steps = pl.cdiv(size.places, tile.places)
-    steps = pl.cdiv(steps, min(steps, pl.cdiv(most, clients * programs)))
+    most_parts = max(PARTS_BYTES // (4 * rows * size.outputs), 1)
+    steps = pl.cdiv(steps, min(steps, pl.cdiv(most, clients * programs), most_parts))
     parts = pl.cdiv(size.places, steps * tile.places)
     (found,) = launch(
         functools.partial(_sum_kernel, geometries, size, tile, rows, steps),
