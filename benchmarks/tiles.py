@@ -3,9 +3,10 @@
     python benchmarks/tiles.py FILE.json [LAYER ...]
 
 Layers of the CNN and the ResNet of benchmarks/models.py that are products of windows, of 10 and 100
-clients, 20 samples each: forward, the gradient of images, and that of weights. The first division
-of each is the one that is used (src/maxfl/models/gpu/tiles.py). Needs what benchmarks/models.py
-does.
+clients, 20 samples each: forward, the gradient of images, and that of weights, from numbers in the
+precision in which they are multiplied. The first division of each is the one that is used
+(src/maxfl/models/gpu/tiles.py); sums of others are divided between as many programs as of float32.
+Needs what benchmarks/models.py does.
 """
 
 import argparse
@@ -24,10 +25,12 @@ from kernels import repeating, timed
 from origin import origin
 
 from maxfl.models.gpu import products
-from maxfl.models.gpu.places import pooled_geometries, transposed, window_geometry
-from maxfl.models.gpu.tiles import Tile
+from maxfl.models.gpu.factors import exact
+from maxfl.models.gpu.places import Geometry, even, pooled_geometries, transposed, window_geometry
+from maxfl.models.gpu.tiles import PROGRAMS, Tile
 
 COHORTS, SAMPLES, KERNEL = (10, 100), 20, 3
+FLOAT, HALF = jnp.float32, jnp.float16
 
 
 class Layer(NamedTuple):
@@ -42,39 +45,49 @@ class Layer(NamedTuple):
 
 def layers() -> Iterator[Layer]:
     """List those of the CNN, and of the ResNet those that do not change size."""
-    first, second = (pooled_geometries(geometry_of(side, 0)) for side in (28, 13))
+    first, second = geometry_of(28, 0), geometry_of(13, 0)
     x, g, bits = images(28, 1), images(13, 32), images(13, 32, jnp.uint8)
 
     def of_first_weights(x: Array, g: Array, bits: Array) -> Any:
-        return products.window_sums(first, x, g, bits)
+        return products.window_sums(pooled_geometries(first), exact(x), exact(g), bits)
 
     def second_forward(x: Array, w: Array, bias: Array) -> Any:
-        return products.pooled_products(second, x, w, bias)
+        return products.pooled_products(pooled_geometries(second), exact(x), exact(w), bias)
 
     yield Layer("cnn 1-32 weights", of_first_weights, (x, g, bits), "sum_tile", True)
-    arrays = images(13, 32), shape(KERNEL, KERNEL, 32, 64), shape(64)
-    yield Layer("cnn 32-64 forward", second_forward, arrays, "pooled_tile", True)
-    for side, channels in ((32, 16), (16, 32), (8, 64)):
+    x, w = images(13, 32, HALF), shape(KERNEL, KERNEL, 32, 64, dtype=HALF)
+    yield Layer("cnn 32-64 forward", second_forward, (x, w, shape(64)), "pooled_tile", True)
+    g = images(10, 64, HALF)
+    yield of_weights("cnn 32-64 weights", even(second), x, g)
+    yield of_images("cnn 32-64 images", even(second), g, w)
+    for side, channels, dtype in ((32, 16, FLOAT), (16, 32, HALF), (8, 64, HALF)):
         geometry = geometry_of(side, 1)
-        x, w = images(side, channels), shape(KERNEL, KERNEL, channels, channels)
+        x, w = images(side, channels, dtype), shape(KERNEL, KERNEL, channels, channels, dtype=dtype)
         name = f"resnet {channels}"
 
-        def forward_alone(x: Array, w: Array, geometry: Any = geometry) -> Any:
-            return products.window_products(geometry, x, w)
-
-        def of_weights_alone(x: Array, g: Array, geometry: Any = geometry) -> Any:
-            return products.window_sums((geometry,), x, g)
+        def forward_alone(x: Array, w: Array, geometry: Geometry = geometry) -> Any:
+            return products.window_products(geometry, exact(x), exact(w), FLOAT)
 
         yield Layer(f"{name} forward", forward_alone, (x, w), "product_tile")
-        yield Layer(f"{name} weights", of_weights_alone, (x, x), "sum_tile")
+        yield of_weights(f"{name} weights", geometry, x, x)
         yield of_images(f"{name} images", geometry, x, w)
 
 
-def of_images(name: str, geometry: Any, g: Any, w: Any) -> Layer:
+def of_weights(name: str, geometry: Geometry, x: Any, g: Any) -> Layer:
+    """Return the gradient of weights."""
+
+    def function(x: Array, g: Array) -> Any:
+        return products.window_sums((geometry,), exact(x), exact(g))
+
+    return Layer(name, function, (x, g), "sum_tile")
+
+
+def of_images(name: str, geometry: Geometry, g: Any, w: Any) -> Layer:
     """Return the gradient of images."""
 
     def function(g: Array, w: Array) -> Any:
-        return products.window_products(transposed(geometry), g, w, inputs_last=True)
+        back = transposed(geometry)
+        return products.window_products(back, exact(g), exact(w), FLOAT, inputs_last=True)
 
     return Layer(name, function, (g, w), "product_tile")
 
@@ -85,7 +98,7 @@ def tiles(layer: Layer) -> list[Tile]:
         tried = product((32, 64), (32, 64, 128), (1, 2, 4), (2,) if layer.is_pooled else (3,))
     else:
         places = (32, 64) if layer.is_pooled else (64, 128, 256)
-        tried = product(places, (16, 32), (4,), (2, 3, 4))
+        tried = product(places, (16, 32, 64), (4,), (2, 3, 4))
     return [Tile(*sizes) for sizes in tried]
 
 
@@ -124,7 +137,8 @@ def lowered(layer: Layer, clients: int, tile: Tile | None) -> Any:
     jax.clear_caches()
     if tile is None:
         return jax.jit(run).lower(*shapes)
-    with patch.object(products, layer.chooser, lambda *_, **__: tile):
+    found = (tile, PROGRAMS) if layer.chooser == "sum_tile" else tile
+    with patch.object(products, layer.chooser, lambda *_, **__: found):
         return jax.jit(run).lower(*shapes)
 
 
@@ -136,7 +150,7 @@ def compiled_or_none(program: Any) -> Any:
         return None
 
 
-def geometry_of(side: int, margin: int) -> Any:
+def geometry_of(side: int, margin: int) -> Geometry:
     """Return where windows of 3 × 3 lie."""
     margins = ((margin, margin),) * 2
     return window_geometry((side, side), (KERNEL, KERNEL), (1, 1), margins, (1, 1))
@@ -147,16 +161,16 @@ def images(side: int, channels: int, dtype: Any = jnp.float32) -> jax.ShapeDtype
     return jax.ShapeDtypeStruct((SAMPLES, side, side, channels), dtype)
 
 
-def shape(*sizes: int) -> jax.ShapeDtypeStruct:
+def shape(*sizes: int, dtype: Any = jnp.float32) -> jax.ShapeDtypeStruct:
     """Return the shape of numbers."""
-    return jax.ShapeDtypeStruct(sizes, jnp.float32)
+    return jax.ShapeDtypeStruct(sizes, dtype)
 
 
 def drawn(shape: tuple[int, ...], dtype: Any) -> Array:
     """Draw numbers; of four products the first is the largest."""
     if dtype == jnp.uint8:
         return jnp.ones(shape, dtype)
-    return jax.random.normal(jax.random.key(0), shape)
+    return jax.random.normal(jax.random.key(0), shape, dtype)
 
 
 if __name__ == "__main__":

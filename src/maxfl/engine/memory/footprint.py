@@ -122,7 +122,7 @@ class Predictor:
             configuration=4 * (models * params + in_memory.seen * client_state)
             + SORTED * gathered * (params + client_state)
             + 4 * measures * training.evaluations * in_memory.clients,
-            evaluation=models * everyone.beside(0),
+            evaluation=max(models * everyone.peak - _workspace(), models * everyone.timing),
             client=client.beside(2 * client_state + self._trained()),
         )
 
@@ -137,7 +137,7 @@ class Predictor:
 
     def _data(self) -> int:
         data = tree_bytes((self._in_memory[:2], self._in_memory.judging, self._frozen))
-        return data + (0 if jax.default_backend() == "cpu" else WORKSPACE)
+        return data + _workspace()
 
     def _trained(self) -> int:
         """Count bytes of the model that a client trains, and of its optimizer's moments, twice."""
@@ -228,6 +228,11 @@ def fits(needed: Footprint, cohort: int, free: int) -> Fits:
     room = ROOM * free - needed.data
     clients = max(1, min(cohort, int((room - needed.configuration) // needed.client)))
     return Fits(max(1, int(room // needed.each(clients))), clients)
+
+
+def _workspace() -> int:
+    """Count bytes that the compiler takes here beside what it times; free again when it is done."""
+    return 0 if jax.default_backend() == "cpu" else WORKSPACE
 
 
 def tree_bytes(tree: Any) -> int:
