@@ -105,6 +105,29 @@ def test_a_sum_is_the_same_in_any_number_of_parts(monkeypatch, factor, programs)
     products._sums.clear_cache()
 
 
+def test_parts_of_a_sum_take_so_many_bytes_at_most(monkeypatch):
+    """Of two numbers: with 8 bytes a client there is one part, with 24 there are three."""
+    geometry = window_geometry((16, 16), (1, 1), (1, 1), ((0, 0), (0, 0)), (1, 1))
+    x, g = integers(4, 16, 16, 1), integers(4, 16, 16, 2)
+
+    def parts(most):
+        monkeypatch.setattr(products, "PARTS_BYTES", most)
+        products._sums.clear_cache()
+        sums = jax.make_jaxpr(lambda: window_sums((geometry,), exact(x), exact(g)))
+        return max(n for n in range(1, 99) if f"f32[1,{2 * n}]" in str(sums()))
+
+    assert [parts(most) for most in (7, 8, 24)] == [1, 1, 3]
+    products._sums.clear_cache()
+
+
+def test_units_of_factors_may_be_far_from_one_another():
+    x, w = rounded(ROW * 2.0**-110), rounded(WEIGHTS * 2.0**110)
+    found = window_products(PAIRS, x, w, jnp.float32)
+    np.testing.assert_array_equal(found[0, 0], [[7, 10], [14, 20], [28, 40]])
+    g = rounded(jnp.full((1, 1, 3, 1), 2.0**110))
+    np.testing.assert_array_equal(window_sums((PAIRS,), x, g), [[7], [14]])
+
+
 def test_clients_have_units_of_their_own():
     """Under vmap; numbers of both as far apart as float16 does not reach."""
     x = jnp.stack([ROW, ROW * 2.0**40])

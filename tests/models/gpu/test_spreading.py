@@ -5,7 +5,9 @@ from itertools import product
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
+from maxfl.models.gpu import factors, spreading
 from maxfl.models.gpu.spreading import spread
 
 RNG = np.random.default_rng(0)
@@ -22,8 +24,11 @@ def test_by_hand():
     assert factor.unit == 2.0**-12  # 6 is below 2**3
 
 
-def test_by_plain_loops():
-    """Of two clients, several programs, and outputs that are no power of two."""
+@pytest.mark.parametrize("most", [1, 2, 99])
+def test_by_plain_loops(monkeypatch, most):
+    """Of two clients, in several programs and steps; outputs are no power of two."""
+    monkeypatch.setattr(factors, "PARTS", most)
+    spreading._spread.clear_cache()
     shape = 2, 5, 4, 6, 17
     g = 12 * RNG.integers(-3, 4, shape).astype(np.float32)
     bits = RNG.integers(0, 16, shape).astype(np.uint8)
@@ -40,6 +45,7 @@ def test_by_plain_loops():
     np.testing.assert_array_equal(found, expected)
     np.testing.assert_array_equal(of_bias, expected.sum((1, 2, 3)))
     assert factor.numbers.dtype == jnp.float16
+    spreading._spread.clear_cache()
 
 
 def test_where_nothing_passes_what_is_no_number_is_lost():

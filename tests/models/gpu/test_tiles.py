@@ -34,13 +34,13 @@ def test_in_half_precision_a_step_has_many_channels_of_one_tap(inputs, depth):
     assert (tile.places, tile.depth) == (128, depth)
 
 
-def test_sums_have_a_warp_or_two_and_four_where_pooled():
+def test_sums_have_a_warp_or_two_and_four_where_much_is_pooled():
     def warps(size, rows, is_pooled=False):
         return sum_tile(size, rows, FLOAT, is_pooled)[0].warps
 
     assert warps(Size(20_480, 16, 9, 16), 144) == warps(Size(5120, 32, 9, 32), 288) == 1
     assert warps(Size(1280, 64, 9, 64), 576) == warps(Size(3380, 1, 9, 32), 10, True) == 2
-    assert warps(Size(500, 32, 9, 64), 289, True) == 4
+    assert warps(Size(500, 1, 16, 64), 17, True) == 4
 
 
 def test_sums_in_half_precision_are_divided_between_fewer_programs():
@@ -56,3 +56,4 @@ def test_a_short_window_is_one_step():
 
     assert size.window == 27
     assert product_tile(size, 10, FLOAT).depth == pooled_tile(size).depth == 32
+    assert product_tile(size._replace(inputs=1), 10, HALF).depth == 16

@@ -41,17 +41,15 @@ def convolution(geometry: Geometry, plain: Callable[[Array, Array], Array]) -> C
     """
 
     def forward(x: Array, w: Array) -> tuple[Array, Factors]:
-        # Of shorter windows, products save less time than rounding takes.
-        factor = rounded if geometry.taps * x.shape[3] >= LONG_WINDOW else exact
+        factor = _factor_of(geometry, x)
         factors = Factors(factor(x), factor(w))
         return window_products(geometry, *factors, x.dtype), factors
 
     def backward(arguments: tuple[Array, ...], factors: Factors, g: Array) -> tuple[Array, ...]:
-        is_rounded = factors.x.numbers.dtype != g.dtype
-        of_y = rounded(g) if is_rounded else exact(g)
+        x, w = arguments
+        of_y = _factor_of(geometry, x)(g)
         of_image = _image_gradient(geometry, of_y, factors.w, g.dtype)
-        of_weights = window_sums((geometry,), factors.x, of_y)
-        return of_image, _as_weights(arguments[1], of_weights)
+        return of_image, _as_weights(w, window_sums((geometry,), factors.x, of_y))
 
     return fused(plain, forward, backward)
 
@@ -111,6 +109,11 @@ def _of_many_channels(geometry: Geometry) -> tuple[Callable[..., Any], Callable[
         return of_image, of_weights, of_bias.astype(bias.dtype)
 
     return forward, backward
+
+
+def _factor_of(geometry: Geometry, x: Array) -> Callable[[Array], Factor]:
+    """Return what makes factors: of short windows, products save less time than rounding takes."""
+    return rounded if geometry.taps * x.shape[3] >= LONG_WINDOW else exact
 
 
 def _image_gradient(geometry: Geometry, g: Factor, w: Factor, dtype: DTypeLike) -> Array:

@@ -24,9 +24,7 @@ BLOCK, PARTS = 4096, 256
 EXPONENT, BIAS = 23, 127
 """Of float32: bits below an exponent, and what is added to it."""
 LARGEST = 15
-"""Scaled numbers are below 2 to this power, half of what float16 reaches."""
-FARTHEST = 60
-"""Powers of two of units: those of two factors together stay in float32's range."""
+"""Scaled numbers are at most 2 to this power, half of what float16 reaches."""
 
 
 class Factor(NamedTuple):
@@ -63,23 +61,28 @@ def finite_sizes(x: Array) -> Array:
 def unit_of(maxima: Any, parts: int) -> tuple[Array, Array]:
     """Return in a kernel the unit of numbers whose parts have these maxima, and 1 / unit, both [1].
 
-    The largest number is from 2¹⁴ to 2¹⁵ of these powers of two.
+    The largest number is from 2¹⁴ to 2¹⁵ of these powers of two, but that 1 / unit is one too.
     """
     part = count(power_of_two(parts))
     largest = triton.load(maxima.at[part], mask=part < parts, other=0.0).max(keepdims=True)
     exponent = jax.lax.bitcast_convert_type(largest, jnp.int32) >> EXPONENT
-    exponent = jnp.clip(exponent + 1 - LARGEST, BIAS - FARTHEST, BIAS + FARTHEST)
+    exponent = jnp.clip(exponent + 1 - LARGEST, 1, 2 * BIAS - 1)
     both = exponent << EXPONENT, (2 * BIAS - exponent) << EXPONENT
     unit, inverse = (jax.lax.bitcast_convert_type(bits, jnp.float32) for bits in both)
     return unit, inverse
+
+
+def divided(blocks: int) -> tuple[int, int]:
+    """Return how many blocks a program looks at for the largest number, and how many programs."""
+    steps = pl.cdiv(blocks, PARTS)
+    return steps, pl.cdiv(blocks, steps)
 
 
 @jax.jit
 def _rounded(x: Array) -> tuple[Array, Array]:
     clients, size = len(x), x[0].size
     blocks = pl.cdiv(size, BLOCK)
-    steps = pl.cdiv(blocks, PARTS)
-    parts = pl.cdiv(blocks, steps)
+    steps, parts = divided(blocks)
     (maxima,) = launch(
         functools.partial(_largest_kernel, size, steps),
         (x,),

@@ -2,7 +2,8 @@
 
 Every program looks up the pixels that it multiplies (an implicit product, Chetlur et al., "cuDNN:
 Efficient Primitives for Deep Learning", 2014). Factors of float32 are rounded to TF32, as those of
-JAX's products are on such a card by default, and sums are in float32.
+JAX's products are on such a card by default; those of half precision are multiplied as they are.
+Sums are in float32.
 """
 
 import functools
@@ -72,7 +73,7 @@ def window_sums(geometries: Geometries, x: Factor, g: Factor, *is_largest: Array
         Of what was pooled with one row more, the gradient of the bias: windows end with a 1.
     """
     (found,) = over_clients(functools.partial(_sums, geometries), x.numbers, g.numbers, *is_largest)
-    return found if is_largest else found * (x.unit * g.unit)
+    return found if is_largest else found * x.unit * g.unit
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
@@ -141,7 +142,7 @@ def _product_kernel(
     *units, out = rest
     place, output = _places_and_outputs(size, tile)
     (total,) = _totals(geometries, size, tile.depth, x, w, place, output)
-    _store(out, size, place, output, total * _one(*units))
+    _store(out, size, place, output, _in_units(total, *units))
 
 
 def _pooling_kernel(
@@ -151,16 +152,17 @@ def _pooling_kernel(
     *units, bias, value, is_largest = rest
     place, output = _places_and_outputs(size, tile)
     totals = _totals(geometries, size, tile.depth, x, w, place, output)
-    totals = tuple(total * _one(*units) for total in totals)
+    totals = tuple(_in_units(total, *units) for total in totals)
     added = triton.load(bias.at[output], mask=output < size.outputs, other=0.0)
     for table, values in zip((value, is_largest), pool(totals, added), strict=True):
         _store(table, size, place, output, values)
 
 
-def _one(unit_of_x: Any, unit_of_w: Any) -> Array:
-    """Return what a 1 of products stands for, [1]."""
-    of_x, of_w = (triton.load(unit.at[count(1)]) for unit in (unit_of_x, unit_of_w))
-    return of_x * of_w
+def _in_units(total: Array, unit_of_x: Any, unit_of_w: Any) -> Array:
+    """Return sums of products in the units of both factors, one after another: both may be far."""
+    for unit in (unit_of_x, unit_of_w):
+        total *= triton.load(unit.at[count(1)])
+    return total
 
 
 def _places_and_outputs(size: Size, tile: Tile) -> tuple[Array, Array]:

@@ -13,14 +13,14 @@ from jax import Array
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
-from maxfl.models.gpu.factors import Factor, exact, finite_sizes, unit_of
+from maxfl.models.gpu.factors import Factor, divided, exact, finite_sizes, unit_of
 from maxfl.models.gpu.launch import launch, over_clients
 from maxfl.models.gpu.pooling import share
 from maxfl.models.gpu.program import count, divide, load, store
 from maxfl.models.gpu.sizes import power_of_two
 
 PLACES = 64
-"""Pooled places of a program."""
+"""Pooled places that a program has at once."""
 
 
 class Pooled(NamedTuple):
@@ -37,9 +37,17 @@ class Pooled(NamedTuple):
         return self.n * self.rows * self.columns
 
     @property
-    def parts(self) -> int:
-        """Programs that have some of the places each."""
+    def blocks(self) -> int:
+        """Number of programs that spread some of the places each."""
         return pl.cdiv(self.places, PLACES)
+
+
+class Block(NamedTuple):
+    """Some places and all outputs: numbers of both, and which exist, [places, outputs]."""
+
+    place: Array
+    output: Array
+    exists: Array
 
 
 def spread(g: Array, is_largest: Array) -> tuple[Factor, Array]:
@@ -50,75 +58,87 @@ def spread(g: Array, is_largest: Array) -> tuple[Factor, Array]:
         is_largest: Which of the four were the largest, uint8 of the same shape with a bit for each.
 
     Returns:
-        The first is [n, 2 · rows, 2 · columns, outputs]: float16, or bfloat16 if g is that.
+        The first is [n, 2 · rows, 2 · columns, outputs], in float16 if g is float32.
     """
     numbers, unit, of_bias = over_clients(_spread, g, is_largest)
-    return (Factor(numbers, unit) if numbers.dtype != g.dtype else exact(numbers)), of_bias
+    return (Factor(numbers, unit) if g.dtype == jnp.float32 else exact(numbers)), of_bias
 
 
 @jax.jit
 def _spread(g: Array, is_largest: Array) -> tuple[Array, Array, Array]:
     clients, pooled = len(g), Pooled(*g.shape[1:])
-    dtype = jnp.float16 if g.dtype == jnp.float32 else g.dtype
+    steps, parts = divided(pooled.blocks)
     maxima, sums = launch(
-        functools.partial(_measuring_kernel, pooled),
+        functools.partial(_measuring_kernel, pooled, steps),
         (g, is_largest),
         [
-            jax.ShapeDtypeStruct((clients, pooled.parts), jnp.float32),
-            jax.ShapeDtypeStruct((clients, pooled.parts * pooled.outputs), jnp.float32),
+            jax.ShapeDtypeStruct((clients, parts), jnp.float32),
+            jax.ShapeDtypeStruct((clients, parts * pooled.outputs), jnp.float32),
         ],
-        (clients, pooled.parts),
+        (clients, parts),
     )
+    dtype = jnp.float16 if g.dtype == jnp.float32 else g.dtype
     numbers, unit = launch(
-        functools.partial(_spreading_kernel, pooled),
+        functools.partial(_spreading_kernel, pooled, parts),
         (g, is_largest, maxima),
         [
             jax.ShapeDtypeStruct((clients, 4 * pooled.places * pooled.outputs), dtype),
             jax.ShapeDtypeStruct((clients, 1), jnp.float32),
         ],
-        (clients, pooled.parts),
+        (clients, pooled.blocks),
     )
     shape = clients, pooled.n, 2 * pooled.rows, 2 * pooled.columns, pooled.outputs
-    of_bias = sums.reshape(clients, pooled.parts, pooled.outputs).sum(1)
+    of_bias = sums.reshape(clients, parts, pooled.outputs).sum(1)
     return numbers.reshape(shape), unit[:, 0], of_bias
 
 
-def _measuring_kernel(pooled: Pooled, g: Any, is_largest: Any, maxima: Any, sums: Any) -> None:
-    """Find the largest gradient at some places, and sum them."""
+def _measuring_kernel(
+    pooled: Pooled, steps: int, g: Any, is_largest: Any, maxima: Any, sums: Any
+) -> None:
+    """Find the largest gradient of a part of all places, and sum them."""
     part, output = pl.program_id(1), count(power_of_two(pooled.outputs))
-    gradient, bits = _load(pooled, part, output, g, is_largest)
-    passed = jnp.where(bits > 0, gradient.astype(jnp.float32), 0.0)
-    triton.store(maxima.at[part + count(1)], finite_sizes(passed).max().reshape(1))
+
+    def add(step: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
+        largest, total = found
+        block = _block(pooled, part * steps + step)
+        gradient, bits = _load(pooled, block, g, is_largest)
+        passed = jnp.where(bits > 0, gradient.astype(jnp.float32), 0.0)
+        return jnp.maximum(largest, finite_sizes(passed)), total + passed
+
+    nothing = jnp.zeros((PLACES, len(output)), jnp.float32)
+    largest, total = jax.lax.fori_loop(0, steps, add, (nothing, nothing))
+    triton.store(maxima.at[part + count(1)], largest.max().reshape(1))
     is_output = output < pooled.outputs
-    triton.store(sums.at[part * pooled.outputs + output], passed.sum(0), mask=is_output)
+    triton.store(sums.at[part * pooled.outputs + output], total.sum(0), mask=is_output)
 
 
 def _spreading_kernel(
-    pooled: Pooled, g: Any, is_largest: Any, maxima: Any, numbers: Any, unit: Any
+    pooled: Pooled, parts: int, g: Any, is_largest: Any, maxima: Any, numbers: Any, unit: Any
 ) -> None:
     """Scale, share and round the gradients of some places, and write the unit."""
-    part, output = pl.program_id(1), count(power_of_two(pooled.outputs))
-    gradient, bits = _load(pooled, part, output, g, is_largest)
-    here, inverse = unit_of(maxima, pooled.parts)
-    if numbers.dtype == jnp.float16:
+    number = pl.program_id(1)
+    block = _block(pooled, number)
+    gradient, bits = _load(pooled, block, g, is_largest)
+    here, inverse = unit_of(maxima, parts)
+    if g.dtype == jnp.float32:
         gradient *= inverse[:, None]
-    place = part * PLACES + count(PLACES)
-    image, inside = divide(place, pooled.rows * pooled.columns)
+    image, inside = divide(block.place, pooled.rows * pooled.columns)
     i, j = divide(inside, pooled.columns)
-    exists = (place < pooled.places)[:, None] & (output < pooled.outputs)[None, :]
     for which, each in enumerate(share(gradient, bits)):
         row, column = (image * pooled.rows + i) * 2 + which // 2, 2 * j + which % 2
         start = (row * 2 * pooled.columns + column) * pooled.outputs
-        store(numbers, start, output, exists, each)
-    triton.store(unit.at[count(1)], here, mask=(part + count(1)) == 0)
+        store(numbers, start, block.output, block.exists, each)
+    triton.store(unit.at[count(1)], here, mask=(number + count(1)) == 0)
 
 
-def _load(
-    pooled: Pooled, part: Array, output: Array, g: Any, is_largest: Any
-) -> tuple[Array, Array]:
-    """Load the gradients of a program's places, and the bits, int32."""
-    place = part * PLACES + count(PLACES)
+def _block(pooled: Pooled, number: Array) -> Block:
+    place, output = number * PLACES + count(PLACES), count(power_of_two(pooled.outputs))
     exists = (place < pooled.places)[:, None] & (output < pooled.outputs)[None, :]
-    start = place * pooled.outputs
-    gradient, bits = (load(table, start, output, exists) for table in (g, is_largest))
+    return Block(place, output, exists)
+
+
+def _load(pooled: Pooled, block: Block, g: Any, is_largest: Any) -> tuple[Array, Array]:
+    """Load gradients, and the bits, int32."""
+    start = block.place * pooled.outputs
+    gradient, bits = (load(table, start, block.output, block.exists) for table in (g, is_largest))
     return gradient, bits.astype(jnp.int32)

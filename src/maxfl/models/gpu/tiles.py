@@ -15,7 +15,8 @@ from maxfl.models.gpu.sizes import power_of_two
 WIDEST = 64
 """Outputs that a program computes, at most."""
 PROGRAMS = 600
-"""Programs that keep a large GPU busy: a sum of few clients is divided into this many."""
+"""Programs that keep a large GPU busy: a sum of few clients is divided into as many, but for what
+the parts of a client take."""
 FEWEST = 132
 """Programs below which smaller ones are faster: one for each of the GPU's processors."""
 
@@ -72,7 +73,8 @@ def product_tile(size: Size, clients: int, dtype: DTypeLike) -> Tile:
     turn.
     """
     if _is_half(dtype):
-        return Tile(128, 64 if size.inputs >= 64 else 32, warps=4, stages=3)
+        depth = 64 if size.inputs >= 64 else 32
+        return Tile(128, min(power_of_two(size.window), depth), warps=4, stages=3)
     programs = clients * pl.cdiv(size.places, 256) * size.programs
     is_large = size.wide == 16 or (not size.inputs_last and programs >= FEWEST)
     if is_large and size.window > 32:  # less is one step of a smaller tile
@@ -89,16 +91,16 @@ def pooled_tile(size: Size) -> Tile:
 
 
 def sum_tile(size: Size, rows: int, dtype: DTypeLike, is_pooled: bool) -> tuple[Tile, int]:
-    """Return the tile of a sum over places, some of its rows at some places, and programs.
+    """Return the tile of a sum over places, some of its rows at some places, and how many programs.
 
     In memory, both factors are in an order in which Hopper's asynchronous products of four warps
     can't take float32, so that each number would be turned one by one: fewer warps multiply without
-    them. Sums of what was pooled need the registers of four.
+    them. Sums of what was pooled, which have few rows, may need the registers of four.
     """
     if _is_half(dtype):
         return Tile(32, min(power_of_two(rows), 64), warps=4, stages=3), 2 * FEWEST
     if is_pooled:
-        depth = min(power_of_two(rows), 128)
+        depth = power_of_two(rows)
         return Tile(32, depth, warps=4 if depth * size.wide >= 2048 else 2, stages=2), PROGRAMS
     depth = min(power_of_two(rows), 2 * size.wide, 64)
     return Tile(32, depth, warps=2 if depth * size.wide > 2048 else 1, stages=3), PROGRAMS

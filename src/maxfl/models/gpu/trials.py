@@ -49,9 +49,9 @@ def try_convolution(dtype: str) -> None:
             ]
             found.append(window_sums((geometry,), factors[0], factors[0]))
         value, is_largest = pooled_products(pooled, rounded(x), rounded(w), bias)
-        found.append(window_sums(pooled, exact(x), exact(value), is_largest))
+        one, few = x[..., :1], x[..., : LONGEST_PATCH // 16]
+        found.append(window_sums(pooled, exact(one), exact(value), is_largest))
         found += spread(value, is_largest)
-        few = x[..., : LONGEST_PATCH // 16]
         of_patches = patches.pooled_products(pooled, few, w[..., : few.shape[-1], :], bias)
         return *found, *of_patches, patches.pooled_sums(pooled, few, value, is_largest)
 
