@@ -14,6 +14,13 @@ def test_the_largest_passes_with_its_bias():
     np.testing.assert_array_equal(is_largest, [[0b0110, 0]])
 
 
+def test_products_are_in_units_before_the_bias_is_added():
+    totals = [jnp.full((1, 1), total) for total in (1.0, 3.0, 3.0, 0.0)]
+    value, is_largest = pool(totals, jnp.asarray([-5.0]), jnp.asarray([0.5]), jnp.asarray([4.0]))
+    np.testing.assert_array_equal(value, [[1]])
+    np.testing.assert_array_equal(is_largest, [[0b0110]])
+
+
 def test_a_nan_passes_and_is_no_largest():
     totals = [jnp.asarray([[total]]) for total in (1.0, jnp.nan, 3.0, 0.0)]
     value, is_largest = pool(totals, jnp.zeros(1))

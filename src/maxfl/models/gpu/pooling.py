@@ -9,15 +9,16 @@ from jax import Array
 from maxfl.models.gpu.program import larger
 
 
-def pool(totals: Sequence[Array], bias: Array) -> tuple[Array, Array]:
+def pool(totals: Sequence[Array], bias: Array, *units: Array) -> tuple[Array, Array]:
     """Return relu(max(totals) + bias), and which are the largest: a bit each, none where it is 0.
 
     Args:
         totals: Products of each of four places, [places, outputs].
         bias: [outputs].
+        units: Of the factors of these products, [1], if they are in units.
     """
     largest = functools.reduce(larger, totals)
-    passed = largest + bias.astype(jnp.float32)[None, :]
+    passed = functools.reduce(jnp.multiply, units, largest) + bias.astype(jnp.float32)[None, :]
     bits = ((total == largest).astype(jnp.int32) << i for i, total in enumerate(totals))
     is_largest = jnp.where(passed > 0, functools.reduce(jnp.bitwise_or, bits), 0)
     # Not by ``jnp.maximum``, which loses NaN in a Triton kernel.

@@ -142,7 +142,9 @@ def _product_kernel(
     *units, out = rest
     place, output = _places_and_outputs(size, tile)
     (total,) = _totals(geometries, size, tile.depth, x, w, place, output)
-    _store(out, size, place, output, _in_units(total, *units))
+    # One after another: both may be far from 1.
+    total = functools.reduce(jnp.multiply, _load_units(*units), total)
+    _store(out, size, place, output, total)
 
 
 def _pooling_kernel(
@@ -152,17 +154,15 @@ def _pooling_kernel(
     *units, bias, value, is_largest = rest
     place, output = _places_and_outputs(size, tile)
     totals = _totals(geometries, size, tile.depth, x, w, place, output)
-    totals = tuple(_in_units(total, *units) for total in totals)
     added = triton.load(bias.at[output], mask=output < size.outputs, other=0.0)
-    for table, values in zip((value, is_largest), pool(totals, added), strict=True):
+    pooled = pool(totals, added, *_load_units(*units))
+    for table, values in zip((value, is_largest), pooled, strict=True):
         _store(table, size, place, output, values)
 
 
-def _in_units(total: Array, unit_of_x: Any, unit_of_w: Any) -> Array:
-    """Return sums of products in the units of both factors, one after another: both may be far."""
-    for unit in (unit_of_x, unit_of_w):
-        total *= triton.load(unit.at[count(1)])
-    return total
+def _load_units(*units: Any) -> list[Array]:
+    """Return what a 1 of each factor stands for, [1]."""
+    return [triton.load(unit.at[count(1)]) for unit in units]
 
 
 def _places_and_outputs(size: Size, tile: Tile) -> tuple[Array, Array]:
