@@ -79,7 +79,9 @@ def comparable() -> Iterator[Recorded]:
 def recorded() -> Iterator[Recorded]:
     """Give all cases that were measured."""
     zoo = {(c.label, c.cohort): c for c in models.cases(on_cpu=False, quick=False)}
-    for row in read("models-gpu"):
+    latest, earlier = read("models-gpu"), read("models-d-gpu")
+    known = {row["label"] for row in latest}
+    for row in [*latest, *(row for row in earlier if row["label"] not in known)]:
         case = zoo[row["label"], row["cohort"]]
         name = "{label}, {cohort} clients".format(**row)
         yield Recorded(name, partial(models.simulation_of, case), row["peak_gib"])

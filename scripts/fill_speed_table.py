@@ -16,10 +16,8 @@ GPU = {
     ("mlp", 10): "one H200: MLP, 10 of 500", ("mlp", 100): "one H200: MLP, 100 of 500",
     ("cnn", 10): "one H200: CNN, 10 of 500", ("cnn", 100): "one H200: CNN, 100 of 500",
     ("transformer", 10): "one H200: transformer, 10 of 500",
-    ("resnet", 10): "one H200: ResNet-20, 10 of 500 †",
+    ("resnet", 10): "one H200: ResNet-20, 10 of 500",
 }  # fmt: skip
-EARLIER = {"resnet"}
-"""What was not measured in PyTorch in session D: session A's is shown."""
 
 
 def table() -> str:
@@ -47,13 +45,12 @@ def on_cores(machine: str, workload: str) -> list[str]:
 
 def on_gpu(model: str, cohort: int) -> tuple[str, str]:
     """Return this engine's milliseconds and PyTorch's, in its fastest way."""
-    session = "-a" if model in EARLIER else ""
     ours = [
         r["ms_a_round"] for r in read("models-gpu")["rounds"]
         if (r["label"], r["cohort"]) == (model, cohort)
     ]  # fmt: skip
     theirs = [
-        r["ms_a_round"] for r in read(f"torch{session}-gpu")["rounds"]
+        r["ms_a_round"] for r in read("torch-gpu")["rounds"]
         if (r["model"].split(" by ")[0], r["cohort"]) == (model, cohort) and "ms_a_round" in r
     ]  # fmt: skip
     return shown(ours[0]), shown(min(theirs))

@@ -13,7 +13,7 @@ PAGE = "docs/performance.md"
 def times(framework, *, session=""):
     """Milliseconds a round of maxfl or torch, by model, cohort and what else tells cases apart.
 
-    Of session D, or of the earlier one that is named, as "-a".
+    Of session E, or of the earlier one that is named, as "-d".
     """
     name = "torch" if framework == "torch" else "models"
     return {
@@ -26,12 +26,12 @@ def times(framework, *, session=""):
 
 
 def shown_times(framework):
-    """The same as the page shows them: of session D, but the ResNet in PyTorch of session A."""
-    found = times(framework)
-    if framework == "torch":
-        earlier = times(framework, session="-a").items()
-        found |= {case: ms for case, ms in earlier if case[0].startswith("resnet")}
-    return found
+    """The same as the page shows them: with earlier ones of what was not measured in session E."""
+    found, session = times(framework), "-a" if framework == "torch" else "-d"
+    known = {model for model, *_ in found}
+    earlier = times(framework, session=session).items()
+    shown = ("resnet by windows",) if framework == "torch" else ("logistic", "lstm")
+    return {case: ms for case, ms in earlier if case[0] in shown and case[0] not in known} | found
 
 
 def test_the_performance_page_agrees_with_sweeps_on_a_gpu():
@@ -68,7 +68,7 @@ def test_the_performance_page_agrees_with_what_was_measured_without_kernels():
     percent = 100 * max(abs(ratio - 1) for ratio in others)
     assert f"it differs by up to {percent:.0f} % between" in words  # only the card differs
     alone, at_once = (r["ms_a_round"] for r in read_rounds("sweeps-gpu") if r["model"] == "cnn")
-    cheaper = f"where one alone takes {alone:.2f} ({alone / at_once:.1f} times; in session D"
+    cheaper = f"where one alone takes {alone:.2f} ({alone / at_once:.1f} times; in session E"
     assert f"Each of 64 CNNs takes {at_once:.2f} ms {cheaper}, one takes" in words
     assert at_once > alone / 4, "a target that is called missed"
     share = now["cnn", 100] / now["cnn", 10] / 10
@@ -76,42 +76,47 @@ def test_the_performance_page_agrees_with_what_was_measured_without_kernels():
     assert f"with ten times as many, a client takes {share:.2f} of the time" in words
 
 
+def best_times(*, session=""):
+    """PyTorch's in its fastest variant, by model and cohort."""
+    found = {}
+    for (model, cohort, _), ms in times("torch", session=session).items():
+        case = model.split(" by ")[0], cohort
+        found[case] = min(found.get(case, ms), ms)
+    return found
+
+
 def test_what_differs_between_sessions_is_of_their_files():
-    words, now, before = words_of(PAGE), times("maxfl"), times("maxfl", session="-c")
-    off = {
-        (r["label"], r["cohort"]): r["ms_taken_off"]
-        / (r["rounds"] * r["ms_a_round"] + r["ms_taken_off"])
-        for r in read_rounds("models-gpu")
-    }
-    most = f"of the ResNet's with 100 clients {100 * off.pop(('resnet', 100)):.0f} %"
-    assert f"at most {100 * max(off.values()):.0f} % of a block, {most}" in words
-    less = [100 * (1 - now["cnn", c] / before["cnn", c]) for c in (10, 100)]
-    assert f"takes {less[0]:.0f} % less time in session D than in session C" in words
-    assert f"and {less[1]:.0f} % less with 100 clients" in words
-    windows, compiled = times("torch", session="-c"), "vmap, torch.compile, CUDA graph"
-    gains = (
-        1
-        - windows["cnn by windows, channels last", c, compiled]
-        / windows["cnn by windows", c, compiled]
-        for c in (10, 100)
+    words, now, before = words_of(PAGE), times("maxfl"), times("maxfl", session="-d")
+    off = [
+        r["ms_taken_off"] / (r["rounds"] * r["ms_a_round"] + r["ms_taken_off"])
+        for name in ("models-gpu", "models-d-gpu")
+        for r in read_rounds(name)
+    ]
+    assert f"at most {100 * max(off):.0f} % of a block." in words
+    cnn, resnet = (
+        [100 * (1 - now[model, c] / before[model, c]) for c in (10, 100)]
+        for model in ("cnn", "resnet")
     )
-    best = "{:.0f} and {:.0f} %".format(*(100 * gain for gain in gains))
-    assert f"fastest for PyTorch's CNN, in session C by {best} beside channels first" in words
-    earlier, later = times("torch", session="-a"), times("torch")
-    assert later["transformer", 10, compiled] == pytest.approx(
-        earlier["transformer", 10, compiled], rel=0.01
-    )
-    fell = 100 * (1 - later["mlp", 10, compiled] / earlier["mlp", 10, compiled])
-    assert f"and the MLP's fell by {fell:.0f} %" in words
-    for cohort, text in ((10, "{:.0f} % less time with 10"), (100, "or {:.0f} % less with 100")):
-        missed = 1 - 2 * now["resnet", cohort] / earlier["resnet", cohort, compiled]
-        assert text.format(100 * missed) in words
+    assert f"the CNN takes {cnn[0]:.0f} % less time in session E than in session D" in words
+    assert f"and {cnn[1]:.0f} % less with 100 clients" in words
+    (alike,) = {round(less) for less in resnet}
+    assert f"one of the ResNet takes {alike} % less" in words
+    later, earlier = best_times(), best_times(session="-d")
+    rises = {case: 100 * (later[case] / ms - 1) for case, ms in earlier.items()}
+    rose = rises.pop(("mlp", 10))
+    assert f"the MLP with 10 clients rose by {rose:.0f} %, and by less for" in words
+    assert all(abs(other) < rose for other in rises.values())
+    windows = times("torch", session="-a")
+    compiled = "vmap, torch.compile, CUDA graph"
+    for cohort in (10, 100):
+        of_windows = windows["resnet by windows", cohort, compiled]
+        assert of_windows > windows["resnet", cohort, compiled] > later["resnet", cohort]
 
 
 def test_what_is_compared_on_a_gpu_was_measured_on_one_card():
     sessions = {
-        "D": ("torch-gpu", "models-gpu"),
-        "C": ("torch-c-gpu", "models-c-gpu"),
+        "E": ("torch-gpu", "models-gpu"),
+        "D": ("torch-d-gpu", "models-d-gpu"),
         "B": ("sweeps-later-gpu",),
         "A": ("torch-a-gpu", "sweeps-gpu", "kernels-gpu", "profiles-gpu"),
     }
@@ -123,37 +128,28 @@ def test_what_is_compared_on_a_gpu_was_measured_on_one_card():
 
 
 def test_targets_on_a_gpu_are_of_the_results():
-    ours, theirs = shown_times("maxfl"), {}
-    for (model, cohort, _), ms in shown_times("torch").items():
-        case = model.split(" by ")[0], cohort
-        theirs[case] = min(theirs.get(case, ms), ms)
+    """A target is reached narrowly by less than what the model's time in PyTorch varies by."""
+    ours, theirs, before = times("maxfl"), best_times(), best_times(session="-d")
+    before |= {case: ms for case, ms in best_times(session="-a").items() if case[0] == "resnet"}
     rows = rows_of(PAGE, "| target: times PyTorch's")
     targets = [target.split(": ") for target, *_ in rows]
     assert targets == [["mlp", "3"], ["cnn", "3"], ["resnet", "2"], ["transformer", "2"]]
-    earlier = times("torch", session="-c").items()
-    before = {
-        cohort: min(ms for case, ms in earlier if case[:2] == ("mlp", cohort))
-        for cohort in (10, 100)
-    }
-    for (model, least), (_, *cells, _why) in zip(targets, rows, strict=True):
-        for cohort, cell in zip((10, 100), cells, strict=True):
-            ratio = theirs[model, cohort] / ours[model, cohort]
-            reached = {"mlp": "reached narrowly", "resnet": "provisional"}.get(model, "reached")
-            verdict = reached if ratio >= float(least) else "missed"
-            assert cell == f"{ratio:.2f}, {verdict}"
-    whole = {  # with nothing taken off, every figure stays on the same side
+    whole = {  # with nothing taken off
         (r["label"], r["cohort"]): r["ms_a_round"] + r["ms_taken_off"] / r["rounds"]
         for r in read_rounds("models-gpu")
     }
-    for model, least in targets:
-        for case in ((model, 10), (model, 100)):
-            ratios = [theirs[case] / each[case] for each in (ours, whole)]
-            assert len({ratio >= float(least) for ratio in ratios}) == 1
-    few, many = ((theirs["mlp", cohort], before[cohort]) for cohort in (10, 100))
-    assert "{:.2f} ms with 10 clients in session D and {:.2f} in".format(*few) in words_of(PAGE)
-    assert "and {:.2f} and {:.2f} with 100".format(*many) in words_of(PAGE)
-    for cohort, both in ((10, few), (100, many)):  # that is as much as the margins
-        assert max(both) / min(both) >= theirs["mlp", cohort] / ours["mlp", cohort] / 3 - 0.01
+    for (model, least), (_, *cells) in zip(targets, rows, strict=True):
+        both = [(model, cohort) for cohort in (10, 100)]
+        varies = max(max(theirs[c] / before[c], before[c] / theirs[c]) for c in both)
+        ratios = [theirs[case] / ours[case] for case in both]
+        for case, ratio, cell in zip(both, ratios, cells, strict=True):
+            verdict = "reached" if ratio > varies * int(least) else "reached narrowly"
+            assert cell == f"{ratio:.2f}, {verdict if ratio >= int(least) else 'missed'}"
+            with_evaluation = theirs[case] / whole[case]
+            if (with_evaluation >= int(least)) != (ratio >= int(least)):
+                assert case == ("mlp", 100)
+                words = words_of(PAGE)
+                assert f"the MLP with 100 clients would reach {with_evaluation:.2f}" in words
 
 
 def test_layers_of_kernels_are_those_measured_and_as_exact_as_those_of_xla():
@@ -210,20 +206,26 @@ def test_most_weights_of_leafs_cnn_are_in_a_dense_layer():
 
 
 def test_what_bounds_models_on_a_gpu_is_of_their_profiles():
-    now, later, earlier = (
+    now, later, earlier, of_cnn = (
         {(p["label"], p["cohort"]): p for p in read_results(f"profiles{name}-gpu")["profiles"]}
-        for name in ("", "-later", "-earlier")
+        for name in ("", "-later", "-earlier", "-cnn")
     )
-    profiles = later | {
+    profiles = later | of_cnn | {
         ("transformer", 10): earlier["transformer", 10], ("resnet", 10): now["resnet", 10],
     }  # fmt: skip
-    cnn = {case: ms for case, ms in times("maxfl", session="-c").items() if case[0] == "cnn"}
-    measured, words = times("maxfl") | cnn, words_of(PAGE)
+    measured, words = times("maxfl"), words_of(PAGE)
+    kernels = now["resnet", 10]["longest"]  # of a step that took longer than today's
+    measured["resnet", 10] = sum(k["us_a_step"] for k in kernels if k["a_step"] >= 1) * 20 / 1000
 
     def share(case, *names, least=1.0):
-        """Return the share of a step that kernels of these names take, of those not evaluating."""
+        """Return the share of a step that kernels of these names take, of those not evaluating.
+
+        A name between = is a whole one, others are a part of it.
+        """
         kernels = [k for k in profiles[case]["longest"] if k["a_step"] >= least]
-        named = sum(k["us_a_step"] for k in kernels if any(name in k["kernel"] for name in names))
+        named = sum(
+            k["us_a_step"] for k in kernels if any(name in f"={k['kernel']}=" for name in names)
+        )
         return named / (1000 * measured[case] / 20)
 
     launch, products, gathering = (
@@ -242,18 +244,21 @@ def test_what_bounds_models_on_a_gpu_is_of_their_profiles():
     fewer = profiles["mlp", 10]["kernels_a_step"] / now["mlp", 10]["kernels_a_step"]
     single = "of the kernels that it had with single steps"
     assert f"a block of rounds has {100 * fewer:.0f} % {single}" in words
-    few = share(("cnn", 10), "_product_kernel__1", "_sum_kernel__1", "_pooling_kernel")
-    many = (
-        share(("cnn", 100), "_product_kernel__1", "_sum_kernel", "_pooling_kernel")
-        - share(("cnn", 100), "_sum_kernel__1")
-    )  # fmt: skip
-    assert len([k for k in later["cnn", 10]["longest"][:3] if k["a_step"] == 1]) == 3
+    second, scaling, first, dense = (
+        [round(100 * sum(share(("cnn", cohort), name) for name in names)) for cohort in (10, 100)]
+        for names in (
+            ("=_product_kernel=", "=_sum_kernel=", "=_pooling_kernel="),
+            ("_largest", "_rounding", "_measuring", "_spreading"),
+            ("_patch_pooling_kernel", "_sum_kernel__1"),
+            ("gemm",),
+        )
+    )
     assert (
-        f"second convolution, whose three products took {100 * few:.0f} % of a step, and "
-        f"{100 * many:.0f} % with 100 clients, before two of them had kernels of their own"
+        f"of its second convolution take {second[0]} % of a step (with 100 clients {second[1]} %), "
+        f"the scaling and rounding of their factors {scaling[0]} % ({scaling[1]} %), the first "
+        f"convolution {first[0]} % ({first[1]} %) and the products of the dense layers {dense[0]} "
+        f"% ({dense[1]} %)"
     ) in words
-    for cohort in (10, 100):
-        assert share(("cnn", cohort), "gemm") == pytest.approx(0.18, abs=0.01)
     by_patches, by_windows = (
         next(k["us_a_step"] for k in each["cnn", 100]["longest"] if k["kernel"] == "_sum_kernel__1")
         for each in (later, earlier)
@@ -262,11 +267,11 @@ def test_what_bounds_models_on_a_gpu_is_of_their_profiles():
     assert share(("resnet", 10), "_product_kernel", "_sum_kernel") == pytest.approx(5 / 8, abs=0.02)
     normalisation = share(("resnet", 10), "_normalising_kernel", "_gradient_kernel")
     assert normalisation == pytest.approx(1 / 4, abs=0.04)
-    assert "its convolutions, five eighths of a step" in words
-    assert "by normalisation, a quarter" in words
-    assert share(("transformer", 10), "gemm", "sm90") == pytest.approx(0.5, abs=0.03)
+    assert "its convolutions, five eighths of its kernels' time, and by normalisation, a" in words
+    large = share(("transformer", 10), "gemm", "sm90")
     assert share(("transformer", 10), "_mixing") == pytest.approx(1 / 7, abs=0.01)
-    assert "half of a step is matrix products, and attention takes a seventh" in words
+    text = f"matrix products take {100 * large:.0f} % of a step, and attention a seventh"
+    assert text in words
     longer = share(("transformer", 10), "")
     assert f"add up to {longer:.2f} times the time given here" in words
     theirs = min(ms for case, ms in shown_times("torch").items() if case[:2] == ("transformer", 10))

@@ -107,7 +107,7 @@ def test_the_table_of_targets_is_that_of_the_sections():
         for target, reached, verdict in rows_of(PAGE, "| target | reached | |")
     }
     on_gpu = rows_of(PAGE, "| target: times PyTorch's")
-    for (ratio, *cells, _why), target in zip(on_gpu, found, strict=False):
+    for (ratio, *cells), target in zip(on_gpu, found, strict=False):
         reached, verdict = found[target]
         model, aim = ratio.split(": ")
         assert target.lower().startswith(f"one h200: {model}")
