@@ -37,7 +37,7 @@ ROUNDS = {
     "logistic": 5000, "mlp": 5000, "cnn": 400, "cnn-leaf": 100, "resnet": 50, "lstm": 20,
     "transformer": 100,
 }  # fmt: skip
-"""Of a block with 10 clients a round on a GPU: a second or more."""
+"""Of a block with 10 clients a round on a GPU: about a second or more."""
 LENGTH, VOCABULARY = 80, 80
 PEERS_CNN = {"kernel": 3, "conv_padding": "valid", "hidden": [128], "dropout": 0.5}
 

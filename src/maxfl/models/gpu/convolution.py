@@ -72,7 +72,7 @@ def pooled_convolution(
 
 
 def _of_few_channels(geometry: Geometry) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Return a pooled convolution by patches and its gradients."""
+    """Return a pooled convolution by patches, and its gradients: of short windows by windows."""
     geometries = pooled_geometries(geometry)
 
     def forward(x: Array, w: Array, bias: Array) -> tuple[Array, Array]:
@@ -129,7 +129,7 @@ def _as_weights(w: Array, sums: Array) -> Array:
 
 
 def _spread(g: Array, is_largest: Array) -> Array:
-    """Return the gradient of y from that of what was pooled, as it is."""
+    """Return the gradient of y from that of what was pooled, in its type and without a scale."""
     n, rows, columns, outputs = g.shape
     each = g / jax.lax.population_count(is_largest).astype(g.dtype)
     place = jnp.arange(4, dtype=jnp.uint8).reshape(2, 1, 2, 1)

@@ -20,7 +20,7 @@ from maxfl.models.gpu.program import count
 from maxfl.models.gpu.sizes import power_of_two
 
 BLOCK, PARTS = 4096, 256
-"""Numbers that a program reads at once, and most of the programs that look for the largest."""
+"""Numbers that a program reads at once, and most programs of a client that look for the largest."""
 EXPONENT, BIAS = 23, 127
 """Of float32: bits below an exponent, and what is added to it."""
 LARGEST = 15
@@ -61,7 +61,8 @@ def finite_sizes(x: Array) -> Array:
 def unit_of(maxima: Any, parts: int) -> tuple[Array, Array]:
     """Return in a kernel the unit of numbers whose parts have these maxima, and 1 / unit, both [1].
 
-    The largest number is from 2¹⁴ to 2¹⁵ of these powers of two, but that 1 / unit is one too.
+    The largest number is from 2¹⁴ to 2¹⁵ of these powers of two; or less, if 1 / unit would leave
+    float32's range.
     """
     part = count(power_of_two(parts))
     largest = triton.load(maxima.at[part], mask=part < parts, other=0.0).max(keepdims=True)

@@ -24,9 +24,9 @@ from maxfl.models.gpu.program import count, divide, load, multiply, store
 from maxfl.models.gpu.tiles import Size, Tile, pooled_tile, product_tile, sum_tile
 
 FEW_PARTS = 8
-"""Parts of a sum that are added one to another."""
+"""Up to so many parts of a sum are added term by term."""
 PARTS_BYTES = 2**19
-"""Bytes of all parts of a client's sum."""
+"""Bytes that all parts of a client's sum take at most."""
 
 
 def window_products(
@@ -67,7 +67,8 @@ def window_sums(geometries: Geometries, x: Factor, g: Factor, *is_largest: Array
         geometries: One, or those of the products that were pooled.
         x: Images, [n, height, width, inputs].
         g: Gradient at places, [n, rows, columns, outputs].
-        is_largest: Of what was pooled, which products were the largest, which share it.
+        is_largest: Of what was pooled, which products were the largest, which share it; then both
+            factors are exact.
 
     Returns:
         Of what was pooled with one row more, the gradient of the bias: windows end with a 1.

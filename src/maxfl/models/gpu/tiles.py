@@ -15,10 +15,11 @@ from maxfl.models.gpu.sizes import power_of_two
 WIDEST = 64
 """Outputs that a program computes, at most."""
 PROGRAMS = 600
-"""Programs that keep a large GPU busy: a sum of few clients is divided into as many, but for what
-the parts of a client take."""
+"""Programs that keep a large GPU busy: a sum of float32 of few clients is divided into as many, but
+for what the parts of a client take."""
 FEWEST = 132
-"""Programs below which smaller ones are faster: one for each of the GPU's processors."""
+"""Programs below which smaller ones are faster: one for each of the GPU's processors. A sum in half
+precision is divided into two for each."""
 
 
 class Size(NamedTuple):
@@ -70,7 +71,7 @@ def product_tile(size: Size, clients: int, dtype: DTypeLike) -> Tile:
 
     Hopper's asynchronous products want weights of float32 whose inputs are last; others are turned
     one by one. Programs of more places do so less often, and of few outputs there is little to
-    turn.
+    turn. Half precision is multiplied as it lies in memory: one tile suits all.
     """
     if _is_half(dtype):
         depth = 64 if size.inputs >= 64 else 32
@@ -95,7 +96,8 @@ def sum_tile(size: Size, rows: int, dtype: DTypeLike, is_pooled: bool) -> tuple[
 
     In memory, both factors are in an order in which Hopper's asynchronous products of four warps
     can't take float32, so that each number would be turned one by one: fewer warps multiply without
-    them. Sums of what was pooled, which have few rows, may need the registers of four.
+    them. Sums of what was pooled, which have few rows, may need the registers of four. Half
+    precision is multiplied as it lies in memory.
     """
     if _is_half(dtype):
         return Tile(32, min(power_of_two(rows), 64), warps=4, stages=3), 2 * FEWEST
