@@ -10,8 +10,10 @@ import pytest
 import maxfl
 from maxfl.core.aggregators import mean, median
 from maxfl.engine.client_state import grow
+from maxfl.engine.layout import EvalBatch
 from maxfl.engine.memory import footprint as footprint_module
-from maxfl.engine.memory.footprint import ROOM, Footprint, Work, fits
+from maxfl.engine.memory.dataflow import Program
+from maxfl.engine.memory.footprint import ROOM, Footprint, Predictor, Work, fits
 from maxfl.engine.programs import run_block, train_solo
 from maxfl.engine.state import Data, Sweep
 from maxfl.models import mlp
@@ -108,6 +110,26 @@ def test_the_compiler_uses_about_what_was_predicted(arguments):
     used = lowered.compile().memory_analysis()
     needed = used.temp_size_in_bytes + used.output_size_in_bytes
     assert ROOM * needed <= many.resources.device_bytes
+
+
+@pytest.mark.parametrize("timing", [0, 100, 10_000])
+def test_evaluations_come_when_the_compilers_workspace_is_free_again(monkeypatch, timing):
+    """Only what is larger counts beside it, or what is timed with it."""
+    session = maxfl.Simulation(SMALL, MODEL, maxfl.fedavg(), TRAINING).session
+    predictor = Predictor(session.experiment, SMALL, EvalBatch(8, 8))
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(Program, "timing_bytes", lambda *_: timing)
+
+    def predicted(workspace):
+        monkeypatch.setattr(footprint_module, "WORKSPACE", workspace)
+        return predictor.rounds()
+
+    without = predicted(0)
+    peak = without.evaluation
+    with_it = predicted(peak // 2)
+    assert with_it.data == without.data + peak // 2
+    assert with_it.evaluation == max(peak - peak // 2, timing)
+    assert with_it.client == without.client
 
 
 def test_the_prediction_counts_what_a_call_returns_once():
