@@ -9,6 +9,7 @@ import pytest
 
 from maxfl.models import convolution as layers
 from maxfl.models import windows
+from maxfl.models.gpu import convolution as convolution_module
 from maxfl.models.gpu.convolution import convolution
 from maxfl.models.gpu.places import window_geometry
 from maxfl.models.gpu.sizes import LONG_WINDOW
@@ -100,6 +101,22 @@ def test_a_pooled_layer_with_equals_is_that_of_jax(monkeypatch, mapped):
     expected = layer_and_gradients(monkeypatch, False, arguments, mapped)
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-4)
+
+
+def test_few_channels_of_a_large_patch_are_multiplied_as_they_are(monkeypatch):
+    """Three channels and 5 × 5 taps: longer than a patch may be, and too few for half precision."""
+    arguments = integers(2, 8, 9, 3), integers(5, 5, 3, 4), integers(4)
+    arguments[0][0, 0, 0, 0] = 2**20  # beyond float16
+    found = layer_and_gradients(monkeypatch, True, arguments)
+    expected = layer_and_gradients(monkeypatch, False, arguments)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-4)
+    layer = convolution_module.pooled_convolution
+    geometry = window_geometry((8, 9), (5, 5), (1, 1), ((0, 0), (0, 0)), (1, 1))
+    for channels, is_half in ((3, False), (15, False), (16, True)):
+        shapes = (2, 8, 9, channels), (5, 5, channels, 4), (4,)
+        program = jax.make_jaxpr(layer(geometry, channels, None))(*map(jnp.ones, shapes))
+        assert ("f16[" in str(program)) == is_half
 
 
 MANY = integers(2, 2, 7, 6, 16), integers(2, 3, 3, 16, 5), integers(2, 5)  # a row is left over

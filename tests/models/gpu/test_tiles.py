@@ -40,7 +40,7 @@ def test_sums_have_a_warp_or_two_and_four_where_much_is_pooled():
 
     assert warps(Size(20_480, 16, 9, 16), 144) == warps(Size(5120, 32, 9, 32), 288) == 1
     assert warps(Size(1280, 64, 9, 64), 576) == warps(Size(3380, 1, 9, 32), 10, True) == 2
-    assert warps(Size(500, 1, 16, 64), 17, True) == 4
+    assert warps(Size(500, 3, 25, 64), 76, True) == 4
 
 
 def test_sums_in_half_precision_are_divided_between_fewer_programs():

@@ -21,7 +21,7 @@ from maxfl.models.gpu.factors import Factor, exact, rounded
 from maxfl.models.gpu.fused import fused
 from maxfl.models.gpu.places import Geometry, even, pooled_geometries, transposed
 from maxfl.models.gpu.products import pooled_products, window_products, window_sums
-from maxfl.models.gpu.sizes import LONG_WINDOW
+from maxfl.models.gpu.sizes import LEAST, LONG_WINDOW
 from maxfl.models.gpu.spreading import spread
 
 
@@ -67,16 +67,20 @@ def pooled_convolution(
         inputs: Channels of the images.
         plain: The same function in JAX.
     """
-    are_few = patches.suits_products(pooled_geometries(geometry), inputs)
+    by_patches = patches.suits_products(pooled_geometries(geometry), inputs)
+    # Rows of few numbers in half precision would be loaded one by one.
+    are_few = by_patches or inputs < LEAST
     return fused(plain, *(_of_few_channels if are_few else _of_many_channels)(even(geometry)))
 
 
 def _of_few_channels(geometry: Geometry) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Return a pooled convolution by patches, and its gradients: of short windows by windows."""
+    """Return a pooled convolution and its gradients, by patches where these are the faster ones."""
     geometries = pooled_geometries(geometry)
 
     def forward(x: Array, w: Array, bias: Array) -> tuple[Array, Array]:
-        return patches.pooled_products(geometries, x, w, bias)
+        if patches.suits_products(geometries, x.shape[3]):
+            return patches.pooled_products(geometries, x, w, bias)
+        return pooled_products(geometries, exact(x), exact(w), bias)
 
     def backward(arguments: tuple[Array, ...], is_largest: Array, g: Array) -> tuple[Array, ...]:
         x, w, bias = arguments

@@ -6,7 +6,7 @@ MOST_CHANNELS = 64
 """Of an image: up to here windows in memory take longer, and kernels were measured."""
 LONG_WINDOW = 256
 """Numbers of a window from which on products in half precision save the time of rounding; pooled
-products of windows, of which four share it, have it always."""
+products of ``LEAST`` channels, of which four share it, have it always."""
 LONGEST_PATCH = 64
 """Numbers of the pixels that four windows lie in: of more, a program multiplies windows."""
 LARGEST_IMAGE = 32_768

@@ -96,13 +96,13 @@ def sum_tile(size: Size, rows: int, dtype: DTypeLike, is_pooled: bool) -> tuple[
 
     In memory, both factors are in an order in which Hopper's asynchronous products of four warps
     can't take float32, so that each number would be turned one by one: fewer warps multiply without
-    them. Sums of what was pooled, which have few rows, may need the registers of four. Half
+    them. Sums of what was pooled may need the registers of four. Half
     precision is multiplied as it lies in memory.
     """
     if _is_half(dtype):
         return Tile(32, min(power_of_two(rows), 64), warps=4, stages=3), 2 * FEWEST
     if is_pooled:
-        depth = power_of_two(rows)
+        depth = min(power_of_two(rows), 128)
         return Tile(32, depth, warps=4 if depth * size.wide >= 2048 else 2, stages=2), PROGRAMS
     depth = min(power_of_two(rows), 2 * size.wide, 64)
     return Tile(32, depth, warps=2 if depth * size.wide > 2048 else 1, stages=3), PROGRAMS

@@ -20,6 +20,7 @@ from maxfl.models.gpu.products import pooled_products, window_products, window_s
 from maxfl.models.gpu.sizes import (
     LARGEST_BATCH,
     LARGEST_IMAGE,
+    LEAST,
     LONGEST,
     LONGEST_PATCH,
     MOST_CHANNELS,
@@ -49,8 +50,9 @@ def try_convolution(dtype: str) -> None:
             ]
             found.append(window_sums((geometry,), factors[0], factors[0]))
         value, is_largest = pooled_products(pooled, rounded(x), rounded(w), bias)
-        one, few = x[..., :1], x[..., : LONGEST_PATCH // 16]
-        found.append(window_sums(pooled, exact(one), exact(value), is_largest))
+        few, some = (x[..., :channels] for channels in (LONGEST_PATCH // 16, LEAST - 1))
+        found += pooled_products(pooled, exact(some), exact(w[..., : LEAST - 1, :]), bias)
+        found.append(window_sums(pooled, exact(some), exact(value), is_largest))
         found += spread(value, is_largest)
         of_patches = patches.pooled_products(pooled, few, w[..., : few.shape[-1], :], bias)
         return *found, *of_patches, patches.pooled_sums(pooled, few, value, is_largest)
