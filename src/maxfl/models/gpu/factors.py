@@ -119,7 +119,7 @@ def _rounding_kernel(size: int, parts: int, x: Any, maxima: Any, numbers: Any, u
     """Scale and round a block, and write the unit."""
     block = pl.program_id(1)
     at = block * BLOCK + count(BLOCK)
-    here, inverse = unit_of(maxima, parts)
+    power, inverse = unit_of(maxima, parts)
     found = triton.load(x.at[at], mask=at < size, other=0.0) * inverse
     triton.store(numbers.at[at], found.astype(jnp.float16), mask=at < size)
-    triton.store(unit.at[count(1)], here, mask=(block + count(1)) == 0)
+    triton.store(unit.at[count(1)], power, mask=(block + count(1)) == 0)

@@ -119,7 +119,7 @@ def _spreading_kernel(
     number = pl.program_id(1)
     block = _block(pooled, number)
     gradient, bits = _load(pooled, block, g, is_largest)
-    here, inverse = unit_of(maxima, parts)
+    power, inverse = unit_of(maxima, parts)
     if g.dtype == jnp.float32:
         gradient *= inverse[:, None]
     image, inside = divide(block.place, pooled.rows * pooled.columns)
@@ -128,7 +128,7 @@ def _spreading_kernel(
         row, column = (image * pooled.rows + i) * 2 + which // 2, 2 * j + which % 2
         start = (row * 2 * pooled.columns + column) * pooled.outputs
         store(numbers, start, block.output, block.exists, each)
-    triton.store(unit.at[count(1)], here, mask=(number + count(1)) == 0)
+    triton.store(unit.at[count(1)], power, mask=(number + count(1)) == 0)
 
 
 def _block(pooled: Pooled, number: Array) -> Block:

@@ -96,8 +96,8 @@ def sum_tile(size: Size, rows: int, dtype: DTypeLike, is_pooled: bool) -> tuple[
 
     In memory, both factors are in an order in which Hopper's asynchronous products of four warps
     can't take float32, so that each number would be turned one by one: fewer warps multiply without
-    them. Sums of what was pooled may need the registers of four. Half
-    precision is multiplied as it lies in memory.
+    them. Sums of what was pooled may need the registers of four. Half precision is multiplied as it
+    lies in memory.
     """
     if _is_half(dtype):
         return Tile(32, min(power_of_two(rows), 64), warps=4, stages=3), 2 * FEWEST

@@ -50,7 +50,7 @@ def try_convolution(dtype: str) -> None:
             ]
             found.append(window_sums((geometry,), factors[0], factors[0]))
         value, is_largest = pooled_products(pooled, rounded(x), rounded(w), bias)
-        few, some = (x[..., :channels] for channels in (LONGEST_PATCH // 16, LEAST - 1))
+        few, some = x[..., : LONGEST_PATCH // 16], x[..., : LEAST - 1]
         found += pooled_products(pooled, exact(some), exact(w[..., : LEAST - 1, :]), bias)
         found.append(window_sums(pooled, exact(some), exact(value), is_largest))
         found += spread(value, is_largest)
