@@ -39,6 +39,7 @@ CASES = (
     Case("mlp", "fedavg", 1, 1000), Case("mlp", "fedavg", 64, 250), Case("mlp", "fedavg", 1000, 50),
     Case("mlp", "maxfl", 1, 1000), Case("mlp", "maxfl", 64, 250), Case("mlp", "maxfl", 1000, 50),
     Case("cnn", "fedavg", 1, 400), Case("cnn", "fedavg", 64, 20),
+    Case("cnn", "maxfl", 1, 400), Case("cnn", "maxfl", 64, 20),
 )  # fmt: skip
 
 

@@ -33,7 +33,7 @@ def made(model, evaluated=True, sizes=(9, 4, 6)):
     start = [rng.normal(size=s, scale=0.1) for w in SHAPES[model] for s in (w, w[-1:])]
     start = [p.astype(np.float32) for p in start]
     return tasks.Task(
-        "made", model, 2, 30, 5, 0.05, 0.2, 1, 5, evaluated, 90.0, 1 / 60, samples, samples, start
+        "made", model, 2, 30, 5, 0.05, 0.2, 2, 2, evaluated, 90.0, 1 / 60, samples, samples, start
     )
 
 
@@ -57,7 +57,7 @@ def test_a_peer_is_held_to_what_it_trained_and_evaluated(tmp_path):
     tasks.write(made("mlp"), tmp_path / "task")
     task = tasks.read(tmp_path / "task")
     loops = pool.Pool(task, 1, numpy_model.Loop)
-    assert len(tasks.timed(task, loops.one_round)) == task.rounds
+    assert len(tasks.timed(task, loops.one_round)) == task.blocks
     save = partial(np.savez, tmp_path / "out.npz")
     save(*loops.params(), evaluation=loops.evaluation())
     assert check.check(task, tmp_path / "out.npz") == pytest.approx(

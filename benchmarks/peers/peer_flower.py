@@ -22,7 +22,7 @@ from flwr.app import ArrayRecord, Context, Message
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 from flwr.simulation import run_simulation
-from task import Floats, Outcome, Task, cores, main
+from task import Floats, Outcome, Task, cores, each_block, main
 
 # For Ray's workers: where the client is, and one BLAS thread each. This process has read it before,
 # and so has threads on all cores.
@@ -45,7 +45,6 @@ def run(task: Task, variant: str, device: str) -> Outcome:  # noqa: ARG001
     """Run all rounds."""
     logging.getLogger("flwr").setLevel(logging.ERROR)
     folder = str(Path(sys.argv[1]).resolve())
-    rounds = task.warm + task.rounds
     by_clients = task.evaluated and variant == "clients evaluate"
     by_server = task.evaluated and not by_clients
     ready = task.with_scaled_inputs() if by_server else task
@@ -67,6 +66,7 @@ def run(task: Task, variant: str, device: str) -> Outcome:  # noqa: ARG001
     @server.main()
     def serve(grid: Grid, context: Context) -> None:  # noqa: ARG001
         start = record(task.start)
+        rounds = task.all_rounds
         found["result"] = strategy.start(grid, start, num_rounds=rounds, evaluate_fn=after_round)
 
     run_simulation(
@@ -75,9 +75,8 @@ def run(task: Task, variant: str, device: str) -> Outcome:  # noqa: ARG001
                         "init_args": {"num_cpus": cores(), "include_dashboard": False,
                                       "log_to_driver": False, "logging_level": logging.ERROR}},
     )  # fmt: skip
-    ms = list(np.diff(times)[task.warm :] * 1000)
     params = found["result"].arrays.to_numpy_ndarrays()
-    return Outcome(ms, params, strategy.evaluation if task.evaluated else None)
+    return Outcome(each_block(task, times), params, strategy.evaluation if task.evaluated else None)
 
 
 def _evaluate_all(task: Task, params: list[Floats]) -> Floats:

@@ -11,18 +11,17 @@ from task import Floats, Outcome, Task, main
 
 import maxfl
 from maxfl.core.requirements.requirement import Solo
+from maxfl.engine.state import Block, State
 from maxfl.engine.trainer import Prepared
 
-REPEATS, ENOUGH = 3, 20.0
-"""Times that the rounds are repeated, unless so many seconds have gone."""
 METHODS = {"FedAvg": partial(maxfl.fedavg, by_size=1.0), "MaxFL": maxfl.maxfl}
 
 
 def run(task: Task, variant: str, device: str) -> Outcome:  # noqa: ARG001
-    """Run all rounds as one block of the program, several times; the first compiles it.
+    """Run each block of rounds as one block of the program, which the first compiles.
 
-    Where no evaluation is asked for, the one that ends a block is measured alone, and its median is
-    taken off: the block before the rounds is nothing else.
+    Where no evaluation is asked for, the one that ends a block is measured alone, and the fastest
+    is taken off: the program's block before the rounds is nothing else.
     """
     maxfl.use_all_cores()
     if variant == "compile":
@@ -37,33 +36,32 @@ def run(task: Task, variant: str, device: str) -> Outcome:  # noqa: ARG001
     )
     state = state._replace(server=state.server._replace(params=params))
 
-    def block(number: int) -> tuple[float, Any]:
-        """Return the milliseconds of a block from the start on, and what it gave."""
+    def block(number: int, state: State) -> tuple[float, tuple[State, Block]]:
+        """Return the milliseconds of a block, and what it gave."""
         began = time.perf_counter()
         found = jax.block_until_ready(next(simulation.blocks(prepared, state, done=number)))
         return (time.perf_counter() - began) * 1000, found
 
-    rounds = task.warm + task.rounds
-    whole, evaluations, began = [], [], time.perf_counter()
-    while len(whole) < 2 or (len(whole) <= REPEATS and time.perf_counter() - began < ENOUGH):
-        evaluations.append(0.0 if task.evaluated else block(0)[0])
-        taken, (trained, last) = block(1)
+    whole, evaluations = [], []
+    for number in range(1, 2 + task.blocks):
+        evaluations.append(0.0 if task.evaluated else block(0, state)[0])
+        taken, (state, last) = block(number, state)
         whole.append(taken)
-    evaluating = float(np.median(evaluations[1:]))
-    ms = [(taken - evaluating) / rounds for taken in whole[1:]]
-    trained_params = [np.array(p[0]) for p in jax.tree.leaves(trained.server.params)]
+    evaluating = min(evaluations[1:])
+    ms = [(taken - evaluating) / task.rounds for taken in whole[1:]]
+    trained_params = [np.array(p[0]) for p in jax.tree.leaves(state.server.params)]
     evaluation = _evaluation(last.evaluation) if task.evaluated else None
     more = {} if task.evaluated else {"evaluation_ms": [round(v, 3) for v in evaluations[1:]]}
     return Outcome(ms, trained_params, evaluation, more)
 
 
 def _simulation(task: Task, algorithm: maxfl.Algorithm) -> maxfl.Simulation:
-    """Return the task as a simulation of twice its rounds: block 1 has as many as the task."""
-    rounds = task.warm + task.rounds
-    every = 1 if task.evaluated else rounds
+    """Return the task as a simulation of a block more, since its first one begins with no round."""
+    every = 1 if task.evaluated else task.rounds
     training = maxfl.Training(
-        2 * rounds, task.cohort, task.steps, task.batch, task.rate, 1.0, every, rounds
-    )
+        task.all_rounds + task.rounds, task.cohort, task.steps, task.batch, task.rate, 1.0,
+        every, task.rounds,
+    )  # fmt: skip
     # A fixed requirement needs no solo training, and weighs clients by the same operations. Clients
     # train on all of their training data, and evaluate it all, as those of the peers do.
     requirement = maxfl.fixed(0.5, judge="training")

@@ -39,7 +39,7 @@ from pfl.hyperparam.base import NNTrainHyperParams
 from pfl.internal.ops import pytorch_ops
 from pfl.metrics import Metrics, StringMetricName, Weighted
 from pfl.model.pytorch import PyTorchModel
-from task import Floats, Outcome, Samples, Task, cores, main
+from task import Floats, Outcome, Samples, Task, cores, each_block, main
 from torch_model import apply, inputs, to_numpy, to_torch
 
 
@@ -131,7 +131,7 @@ def run(task: Task, variant: str, device: str) -> Outcome | None:
         central_optimizer=torch.optim.SGD(net.parameters(), lr=1.0),
     )
     clock = Clock([train, _users(task, task.test)] if task.evaluated else [])
-    rounds = task.warm + task.rounds
+    rounds = task.all_rounds
     FederatedAveraging().run(
         NNAlgorithmParams(
             central_num_iterations=rounds, evaluation_frequency=rounds + 1,
@@ -146,9 +146,8 @@ def run(task: Task, variant: str, device: str) -> Outcome | None:
     )  # fmt: skip
     if rank > 0:
         return None
-    ms = list(np.diff(clock.times)[task.warm :] * 1000)
     evaluation: Floats | None = None if clock.evaluation is None else clock.evaluation.numpy()
-    return Outcome(ms, to_numpy(net.weights), evaluation)
+    return Outcome(each_block(task, clock.times), to_numpy(net.weights), evaluation)
 
 
 def _users(task: Task, samples: Samples) -> list[Dataset]:

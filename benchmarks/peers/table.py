@@ -115,10 +115,12 @@ def remarks(results: dict[str, Any]) -> list[str]:
 def place_and_time(results: dict[str, Any]) -> str:
     """Say where and when a run was made."""
     at = results["machine"]
+    blocks = {w["blocks"] for w in results["workloads"].values() if "blocks" in w}
+    each = f", each the fastest of {max(blocks)} blocks of rounds" if blocks else ""
     return (
         f"{at['cores']} cores, {at['processor']} ({at['architecture']}), Python {at['python']}; "
         f"{results['made']} UTC; load before the run {at['load']}; median of {results['passes']} "
-        f"passes, {results['seconds']} s in all."
+        f"passes{each}; {results['seconds']} s in all."
     ).replace("+00:00", "")
 
 

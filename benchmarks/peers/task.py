@@ -1,9 +1,10 @@
 """What a peer is given and what it gives back; needs NumPy alone, which every environment has.
 
-A peer is a script, `peer_NAME.py TASK --variant VARIANT --out FILE`. It trains `warm + rounds`
-rounds of FedAvg (clients weighed by their samples) from the parameters in TASK, times each of the
-last `rounds`, prints one line of JSON, and writes the trained parameters, and the evaluation of all
-clients if the task asks for that, to FILE. The runner measures those parameters for all alike.
+A peer is a script, `peer_NAME.py TASK --variant VARIANT --out FILE`. It trains `all_rounds` rounds
+of FedAvg (clients weighed by their samples) from the parameters in TASK: a block of `rounds` to get
+ready, then `blocks` of them on the clock. It prints one line of JSON, and writes the trained
+parameters, and the evaluation of all clients if the task asks for that, to FILE. The runner
+measures those parameters for all alike.
 """
 
 import argparse
@@ -45,8 +46,8 @@ class Task(NamedTuple):
         batch: Samples of a step, b.
         rate: η of the clients; the server takes their mean.
         dropout: Share of the units dropped after the hidden layer that has it.
-        warm: Rounds before the clock runs.
-        rounds: Rounds on the clock.
+        rounds: Rounds of a block; the clock runs after the first one.
+        blocks: Blocks on the clock.
         evaluated: Whether all clients' losses and accuracies are computed after each round.
         shift: Stored bytes become (x − shift) · scale.
         scale: Factor of stored bytes, after the shift.
@@ -63,8 +64,8 @@ class Task(NamedTuple):
     batch: int
     rate: float
     dropout: float
-    warm: int
     rounds: int
+    blocks: int
     evaluated: bool
     shift: float
     scale: float
@@ -76,6 +77,11 @@ class Task(NamedTuple):
     def clients(self) -> int:
         """K."""
         return len(self.train.offsets) - 1
+
+    @property
+    def all_rounds(self) -> int:
+        """Rounds of all blocks, on the clock and before."""
+        return self.rounds * (1 + self.blocks)
 
     def scale_inputs(self, x: NDArray[Any]) -> Floats:
         """Return the model's inputs, float32[n, 28, 28], of bytes; floats are scaled already."""
@@ -99,7 +105,7 @@ class Outcome(NamedTuple):
     """What a peer did.
 
     Attributes:
-        ms: Milliseconds of each round on the clock, or of parts of all of them.
+        ms: Milliseconds a round, in each block on the clock.
         params: Trained parameters, laid out as `Task.start`.
         evaluation: The last evaluation, float32[2, 2, K]: training and held-out; loss and accuracy.
         more: Further figures by name.
@@ -112,7 +118,7 @@ class Outcome(NamedTuple):
 
 
 SETTINGS = (
-    "name", "model", "cohort", "steps", "batch", "rate", "dropout", "warm", "rounds", "evaluated",
+    "name", "model", "cohort", "steps", "batch", "rate", "dropout", "rounds", "blocks", "evaluated",
     "shift", "scale",
 )  # fmt: skip
 
@@ -149,19 +155,24 @@ def arrays(path: Path) -> list[Floats]:
 def cohorts(task: Task) -> list[NDArray[np.int64]]:
     """Draw the clients of each round, int[m], for peers that take them as given."""
     rng = np.random.default_rng(1)
-    return [
-        rng.choice(task.clients, task.cohort, replace=False) for _ in range(task.warm + task.rounds)
-    ]
+    return [rng.choice(task.clients, task.cohort, replace=False) for _ in range(task.all_rounds)]
 
 
 def timed(task: Task, one_round: Callable[[NDArray[np.int64]], None]) -> list[float]:
-    """Run all rounds of a task, and return milliseconds of those on the clock."""
-    ms = []
+    """Run all rounds of a task, and return milliseconds a round of each block on the clock."""
+    ends = [time.perf_counter()]
     for cohort in cohorts(task):
-        began = time.perf_counter()
         one_round(cohort)
-        ms.append((time.perf_counter() - began) * 1000)
-    return ms[task.warm :]
+        ends.append(time.perf_counter())
+    return each_block(task, ends)
+
+
+def each_block(task: Task, ends: list[float]) -> list[float]:
+    """Return milliseconds a round of each block on the clock, from when rounds ended, in seconds.
+
+    The first number is when the first round began.
+    """
+    return [1000 * float(ms) for ms in np.diff(ends[:: task.rounds])[1:] / task.rounds]
 
 
 def cores() -> int:

@@ -28,8 +28,8 @@ class Workload(NamedTuple):
         steps: SGD steps of a client.
         batch: Samples a step.
         rate: The clients' learning rate.
-        warm: Rounds before the clock runs.
-        rounds: Rounds on the clock.
+        rounds: Rounds of a block.
+        blocks: Blocks on the clock.
         evaluated: Whether all clients are evaluated after each round.
     """
 
@@ -43,8 +43,8 @@ class Workload(NamedTuple):
     steps: int = 30
     batch: int = 32
     rate: float = 0.05
-    warm: int = 3
     rounds: int = 20
+    blocks: int = 3
     evaluated: bool = False
 
 
@@ -66,19 +66,19 @@ MLP = Workload(
 WORKLOADS = {
     "mlp": MLP,
     "mlp-evaluated": MLP._replace(
-        title="the same, all clients evaluated each round", evaluated=True, rounds=10
+        title="the same, all clients evaluated each round", evaluated=True, rounds=8
     ),
     "many": MLP._replace(
         title="the same MLP, 100 of 1000 clients", train=np.full(1000, 300),
-        test=np.full(1000, 10), cohort=100, warm=1, rounds=3,
+        test=np.full(1000, 10), cohort=100, rounds=3,
     ),
     "cnn": Workload(
         "EMNIST CNN, 10 of 500 clients", _emnist, np.full(500, 60), np.full(500, 2), (128,),
-        (32, 64), cohort=10, steps=20, batch=20, warm=1, rounds=2,
+        (32, 64), cohort=10, steps=20, batch=20, rounds=2,
     ),
     "unequal": MLP._replace(
         title="the MLP, 5 of 100 clients of 10 to 5000 samples, all evaluated each round",
-        train=SIZES, test=-(-SIZES * 2 // 3), evaluated=True, rounds=10,
+        train=SIZES, test=-(-SIZES * 2 // 3), evaluated=True, rounds=8,
     ),
 }  # fmt: skip
 SIDE = 28
@@ -98,7 +98,7 @@ def make(name: str) -> Task:
     return Task(
         name=name, model="cnn" if workload.channels else "mlp",
         cohort=workload.cohort, steps=workload.steps, batch=workload.batch, rate=workload.rate,
-        dropout=0.5, warm=workload.warm, rounds=workload.rounds, evaluated=workload.evaluated,
+        dropout=0.5, rounds=workload.rounds, blocks=workload.blocks, evaluated=workload.evaluated,
         shift=float(data.input_scaling.shift), scale=float(data.input_scaling.scale),
         train=samples(workload.train), test=samples(workload.test),
         start=draw_start(shapes(workload, data.classes), rng),

@@ -10,10 +10,10 @@ import pytest
 import maxfl
 from maxfl.core.aggregators import mean, median
 from maxfl.engine.client_state import grow
-from maxfl.engine.layout import EvalBatch
+from maxfl.engine.layout import EvalBatch, Layout
 from maxfl.engine.memory import footprint as footprint_module
 from maxfl.engine.memory.dataflow import Program
-from maxfl.engine.memory.footprint import ROOM, Footprint, Predictor, Work, fits
+from maxfl.engine.memory.footprint import ROOM, WORKSPACE, Footprint, Predictor, Work, fits
 from maxfl.engine.programs import run_block, train_solo
 from maxfl.engine.state import Data, Sweep
 from maxfl.models import mlp
@@ -34,14 +34,37 @@ def data_of(session):
 
 
 def test_what_fits_by_hand():
-    footprint = Footprint(data=100, configuration=50, evaluation=40, client=10)
-    # 0.7 · 1000 − 100 = 600 bytes: 5 clients and a configuration are 100, so 6 configurations.
-    assert fits(footprint, cohort=5, free=1000) == (6, 5)
-    # To show the model takes more than 2 clients, at another time: 50 + 40.
-    assert footprint.each(2) == 90
-    # 0.7 · 300 − 100 = 110: of 20 clients 6 fit beside one configuration.
+    footprint = Footprint(
+        data=80, workspace=20, configuration=50, evaluation=60, timing=30, client=10
+    )
+    # 0.7 · 1000 − 80 = 620 bytes: beside the workspace, 5 clients and a configuration are 100, so
+    # 6 configurations; without it, 5 show their models, 50 + 60 each.
+    assert fits(footprint, cohort=5, free=1000) == (5, 5)
+    assert fits(footprint._replace(evaluation=40), cohort=5, free=1000) == (6, 5)
+    # 0.7 · 300 − 80 = 130: of 20 clients 6 fit beside the workspace and one configuration.
     assert fits(footprint, cohort=20, free=300) == (1, 6)
     assert fits(footprint, cohort=20, free=10) == (1, 1), "something must run"
+
+
+@pytest.mark.parametrize(
+    ("configurations", "clients", "needed"),
+    [
+        (1, 1, 80 + 50 + 60),  # evaluation, and no workspace
+        (1, 5, 80 + 20 + 50 + 50),  # five clients at work
+        (1, 0, 80 + 50 + 60),
+        (4, 1, 80 + 4 * (50 + 60)),  # however many at once, the workspace is there but once
+        (4, 5, 80 + 4 * (50 + 60)),
+        (4, 7, 80 + 20 + 4 * (50 + 70)),
+    ],
+)
+def test_what_a_layout_needs_by_hand(configurations, clients, needed):
+    footprint = Footprint(
+        data=80, workspace=20, configuration=50, evaluation=60, timing=30, client=10
+    )
+    layout = Layout(None, configurations, clients, None)
+    assert footprint.of(layout) == needed
+    timed = footprint._replace(timing=200)
+    assert timed.of(layout) == 80 + 20 + configurations * (50 + 200)
 
 
 def test_kernels_are_timed_before_anything_is_kept():
@@ -112,24 +135,16 @@ def test_the_compiler_uses_about_what_was_predicted(arguments):
     assert ROOM * needed <= many.resources.device_bytes
 
 
-@pytest.mark.parametrize("timing", [0, 100, 10_000])
-def test_evaluations_come_when_the_compilers_workspace_is_free_again(monkeypatch, timing):
-    """Only what is larger counts beside it, or what is timed with it."""
+def test_only_an_accelerators_compiler_takes_a_workspace(monkeypatch):
     session = maxfl.Simulation(SMALL, MODEL, maxfl.fedavg(), TRAINING).session
     predictor = Predictor(session.experiment, SMALL, EvalBatch(8, 8))
+    without = predictor.rounds()
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    monkeypatch.setattr(Program, "timing_bytes", lambda *_: timing)
-
-    def predicted(workspace):
-        monkeypatch.setattr(footprint_module, "WORKSPACE", workspace)
-        return predictor.rounds()
-
-    without = predicted(0)
-    peak = without.evaluation
-    with_it = predicted(peak // 2)
-    assert with_it.data == without.data + peak // 2
-    assert with_it.evaluation == max(peak - peak // 2, timing)
-    assert with_it.client == without.client
+    monkeypatch.setattr(Program, "timing_bytes", lambda *_: 100)
+    with_it = predictor.rounds()
+    assert (without.workspace, without.timing) == (0, 0)
+    assert (with_it.workspace, with_it.timing) == (WORKSPACE, 100)
+    assert with_it.data == without.data
 
 
 def test_the_prediction_counts_what_a_call_returns_once():

@@ -35,24 +35,37 @@ class Footprint(NamedTuple):
     """Predicted bytes on a device.
 
     Attributes:
-        data: What there is once: the federation's arrays, and what the compiler takes.
+        data: What there is once, the federation's arrays.
+        workspace: What the compiler takes once; it is free again when models are evaluated.
         configuration: What a configuration keeps.
         evaluation: What it takes to show its model to all clients, when none is at work.
+        timing: What the compiler takes for it to time kernels of that.
         client: A client at work.
     """
 
     data: int
+    workspace: int
     configuration: int
     evaluation: int
+    timing: int
     client: int
 
     def of(self, layout: Layout) -> int:
         """Return bytes of what a layout does at once."""
-        return self.data + layout.parallel_configurations * self.each(layout.parallel_clients)
+        configurations = layout.parallel_configurations
+        return self.data + max(
+            self.workspace + configurations * self.at_work(layout.parallel_clients),
+            configurations * self.evaluated,
+        )
 
-    def each(self, clients: int) -> int:
+    def at_work(self, clients: int) -> int:
         """Return bytes of a configuration with so many clients at work at once."""
-        return self.configuration + max(self.evaluation, clients * self.client)
+        return self.configuration + max(self.timing, clients * self.client)
+
+    @property
+    def evaluated(self) -> int:
+        """Bytes of a configuration whose model is shown to all clients."""
+        return self.configuration + self.evaluation
 
 
 class Fits(NamedTuple):
@@ -114,15 +127,16 @@ class Predictor:
         steps = training.local_steps if self._descends() else 1
         client = self._step(experiment.max_batch_size, steps)
         if self._judges():
-            judging = self._losses(self._eval_batch.client, varying=3)
-            client = client.or_else(judging, models)
-        everyone = self._losses(self._eval_batch.everyone, varying=1)
+            client = client.or_else(self._judging(), models)
+        everyone = self._evaluation()
         return Footprint(
             data=self._data(),
+            workspace=_workspace(),
             configuration=4 * (models * params + in_memory.seen * client_state)
             + SORTED * gathered * (params + client_state)
             + 4 * measures * training.evaluations * in_memory.clients,
-            evaluation=max(models * everyone.peak - _workspace(), models * everyone.timing),
+            evaluation=models * everyone.peak,
+            timing=models * everyone.timing,
             client=client.beside(2 * client_state + self._trained()),
         )
 
@@ -130,14 +144,14 @@ class Predictor:
         """Predict the memory of clients that train alone and measure what they trained."""
         experiment = self._experiment
         sizes: Any = experiment.requirement.training.batch_size or experiment.max_batch_size
-        judging = self._losses(self._eval_batch.client, varying=3)
         step = self._step(int(np.max(sizes)), experiment.requirement.training.steps)
-        client = step.or_else(judging).beside(self._trained())
-        return Footprint(self._data(), configuration=0, evaluation=0, client=client)
+        client = step.or_else(self._judging()).beside(self._trained())
+        return Footprint(
+            self._data(), _workspace(), configuration=0, evaluation=0, timing=0, client=client
+        )
 
     def _data(self) -> int:
-        data = tree_bytes((self._in_memory[:2], self._in_memory.judging, self._frozen))
-        return data + _workspace()
+        return tree_bytes((self._in_memory[:2], self._in_memory.judging, self._frozen))
 
     def _trained(self) -> int:
         """Count bytes of the model that a client trains, and of its optimizer's moments, twice."""
@@ -171,20 +185,28 @@ class Predictor:
         """Return from what to what features are scaled, as programs have it."""
         return compiled_scaling(self._in_memory.input_scaling, self._in_memory.train.x)
 
-    def _losses(self, samples: int, varying: int) -> Work:
-        """Count bytes on the way to some samples' losses; ``varying`` of (w, x, y) vary."""
-        in_memory = self._in_memory
-        train, scaling = in_memory.train, self._scaling()
-        splits = train, in_memory.test, in_memory.judging
-        samples = min(samples, max(len(split.y) for split in splits if split is not None))
-        x = jax.ShapeDtypeStruct((samples, *train.x.shape[1:]), train.x.dtype)
-        y = jax.ShapeDtypeStruct((samples, *train.y.shape[1:]), train.y.dtype)
+    def _evaluation(self) -> Work:
+        """Count bytes on the way to all clients' losses, of which a configuration has its own."""
+        return self._losses(self._eval_batch.everyone, varying=1)
 
-        def losses(w: Any, x: Any, y: Any, frozen: Any) -> Any:
-            task = Task(self._experiment.model, scaling, train, frozen)
+    def _judging(self) -> Work:
+        """Count bytes on the way to a client's losses: its samples are looked up, model by model."""
+        return self._losses(self._eval_batch.client, varying=2)
+
+    def _losses(self, samples: int, varying: int) -> Work:
+        """Count bytes on the way to some samples' losses; ``varying`` of (w, position) vary."""
+        in_memory, scaling = self._in_memory, self._scaling()
+        splits = in_memory.train, in_memory.test, in_memory.judging
+        most = max((split for split in splits if split is not None), key=lambda s: len(s.y))
+        size = min(samples, len(most.y))
+
+        def losses(w: Any, position: Any, data: Any, frozen: Any) -> Any:
+            task = Task(self._experiment.model, scaling, data, frozen)
+            x, y = (jax.lax.dynamic_slice_in_dim(a, position, size) for a in (data.x, data.y))
             return score_samples(task, w, x, y)
 
-        return _work(losses, (self._params, x, y, self._frozen), varying)
+        position = jax.ShapeDtypeStruct((), jnp.int32)
+        return _work(losses, (self._params, position, _shapes(most), self._frozen), varying)
 
     def _judges(self) -> bool:
         """Return whether a round depends on what its clients measure; else it is left out."""
@@ -226,8 +248,12 @@ class Predictor:
 def fits(needed: Footprint, cohort: int, free: int) -> Fits:
     """Return how much fits into so many bytes; at least one of each."""
     room = ROOM * free - needed.data
-    clients = max(1, min(cohort, int((room - needed.configuration) // needed.client)))
-    return Fits(max(1, int(room // needed.each(clients))), clients)
+    beside = room - needed.workspace
+    clients = max(1, min(cohort, int((beside - needed.configuration) // needed.client)))
+    # Where clients train alone, nothing is shown to all.
+    shown = room // max(1, needed.evaluated)
+    configurations = int(min(beside // needed.at_work(clients), shown))
+    return Fits(max(1, configurations), clients)
 
 
 def _workspace() -> int:
