@@ -71,7 +71,8 @@ def test_kernels_are_timed_before_anything_is_kept():
     work = Work(peak=10, timing=40)
     assert work.beside(5) == 40
     assert work.beside(35) == 45
-    assert work.or_else(Work(peak=7, timing=15), copies=3) == (21, 45)
+    assert work.or_else(Work(peak=7, timing=45)) == (10, 45)
+    assert work.and_too(Work(peak=7, timing=15), copies=3) == (31, 45)
 
 
 def test_a_gradient_that_is_added_to_the_weights_at_once_takes_no_memory(monkeypatch):

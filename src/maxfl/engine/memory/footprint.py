@@ -90,9 +90,13 @@ class Work(NamedTuple):
         """Return most bytes, with what is kept meanwhile."""
         return max(self.peak + kept, self.timing)
 
-    def or_else(self, other: "Work", copies: int = 1) -> "Work":
-        """Return what it takes to do this or so many copies of the other, one after another."""
-        return Work(max(self.peak, copies * other.peak), max(self.timing, copies * other.timing))
+    def or_else(self, other: "Work") -> "Work":
+        """Return what it takes to do one after the other."""
+        return Work(max(self.peak, other.peak), max(self.timing, other.timing))
+
+    def and_too(self, other: "Work", copies: int) -> "Work":
+        """Return what it takes to do this and so many copies of the other at the same time."""
+        return Work(self.peak + copies * other.peak, max(self.timing, copies * other.timing))
 
 
 class Predictor:
@@ -127,7 +131,8 @@ class Predictor:
         steps = training.local_steps if self._descends() else 1
         client = self._step(experiment.max_batch_size, steps)
         if self._judges():
-            client = client.or_else(self._judging(), models)
+            # Minibatches depend on nothing that is judged: compilers look them up meanwhile.
+            client = client.and_too(self._judging(), models)
         everyone = self._evaluation()
         return Footprint(
             data=self._data(),
@@ -190,7 +195,7 @@ class Predictor:
         return self._losses(self._eval_batch.everyone, varying=1)
 
     def _judging(self) -> Work:
-        """Count bytes on the way to a client's losses: its samples are looked up, model by model."""
+        """Count bytes on the way to a client's losses; its samples are looked up."""
         return self._losses(self._eval_batch.client, varying=2)
 
     def _losses(self, samples: int, varying: int) -> Work:
