@@ -28,9 +28,9 @@ from maxfl.engine.layout import choose_eval_batch
 RESULTS = Path(__file__).parent / "results"
 FREE = 0.75 * 139.8 * 2**30
 """Bytes that JAX has on an H200."""
-CHANGED = "mlp, fedavg, ", "mlp, maxfl, ", "cnn, fedavg, ", "adapters, "
-"""How cases begin that take other memory since it was measured: many steps at once, features that
-stay bytes, gradients of pooled convolutions and of layer normalisation in kernels."""
+CHANGED = "adapters, "
+"""How cases begin that take other memory since it was measured: gradients of layer normalisation in
+kernels."""
 
 
 class Memory(NamedTuple):

@@ -6,7 +6,7 @@ from support.pages import read_rounds
 def times(framework, *, session=""):
     """Milliseconds a round of maxfl or torch, by model, cohort and what else tells cases apart.
 
-    Of session E, or of the earlier one that is named, as "-d".
+    Of session E, or of the one that is named, as "-d".
     """
     name = "torch" if framework == "torch" else "models"
     return {
