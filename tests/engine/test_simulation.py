@@ -272,13 +272,15 @@ def test_rounds_are_not_compiled_ahead_for_states_that_zeros_cannot_stand_for(co
 
 
 def test_training_alone_waits_for_its_program(monkeypatch):
-    ended = threading.Event()
+    wanted, ended = threading.Event(), threading.Event()
 
     def compile_slowly():
+        wanted.wait(20)
         time.sleep(0.3)
         ended.set()
 
     def train(_session, _federation, data, *_):
+        wanted.set()
         data()
         return ended.is_set()
 
