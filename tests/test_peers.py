@@ -84,6 +84,12 @@ def test_a_peer_is_held_to_what_it_trained_and_evaluated(tmp_path):
         check.check(task, tmp_path / "out.npz")
 
 
+def test_times_of_blocks_by_hand():
+    """Blocks of two rounds, of which the first is before the clock runs."""
+    ends = [0.0, 9.0, 10.0, 11.0, 13.0, 14.0, 17.0]
+    assert tasks.each_block(made("mlp"), ends) == [1500, 2000]
+
+
 def test_operations_are_counted_by_formula():
     task = made("mlp")
     forward = 784 * 6 + 6 * 5 + 5 * 3

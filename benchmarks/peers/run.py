@@ -116,7 +116,7 @@ def main() -> None:
         "passes": arguments.passes,
         "machine": machine(),
         "peak_gflops": peak(),
-        "compile_seconds": compile_times() if "maxfl" in arguments.peers else None,
+        "compile_seconds": compile_times(arguments.passes) if "maxfl" in arguments.peers else None,
         "workloads": {},
     }
     for name in arguments.workloads:
@@ -253,25 +253,25 @@ def start(
     return json.loads(lines[-1])
 
 
-def compile_times() -> dict[str, float | str]:
+def compile_times(number: int) -> dict[str, float | str]:
     """Measure how long the default program compiles: at first, and from JAX's cache on disk.
 
-    Medians of the passes, or the error of one.
+    Medians of so many passes, or the error of one.
     """
     folder = CACHE / "tasks/compile"
     tasks.write(workloads.make("mlp"), folder)
     passes: dict[str, list[Any]] = {"cold": [], "cached": []}
-    for _ in range(PASSES):
+    for _ in range(number):
         with tempfile.TemporaryDirectory() as cache, console.status("compiling"):
-            for found in passes.values():
+            for seconds in passes.values():
                 line = start(
                     Path(sys.executable), "peer_maxfl.py", folder, "compile", LIMIT,
                     JAX_COMPILATION_CACHE_DIR=cache,
                     JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0.5",
                 )  # fmt: skip
-                found.append(line.get("compile_seconds", line.get("error")))
+                seconds.append(line.get("compile_seconds", line.get("error")))
     failed = [found for each in passes.values() for found in each if isinstance(found, str)]
-    return {state: failed[0] if failed else median(found) for state, found in passes.items()}
+    return {state: failed[0] if failed else median(each) for state, each in passes.items()}
 
 
 def peak(side: int = 3072, repeats: int = 5) -> float:

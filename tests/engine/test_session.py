@@ -24,7 +24,7 @@ def test_a_sweep_that_does_not_fit_is_cut(monkeypatch):
         ).session  # fmt: skip
 
     roomy = make(10**12)
-    each = roomy.footprint.at_work(TRAINING.cohort)
+    each = max(roomy.footprint.at_work(TRAINING.cohort), roomy.footprint.evaluated)
     tight = make(int((roomy.footprint.data + 2.5 * each) / 0.7))
     layouts = roomy.spec.layout, tight.spec.layout
     assert [layout.parallel_configurations for layout in layouts] == [5, 2]

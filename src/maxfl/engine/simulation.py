@@ -200,7 +200,7 @@ class Simulation:
         """
 
         def data() -> Data:
-            if self._solo_program:  # or it would be compiled twice
+            if self._solo_program is not None:  # or it would be compiled twice
                 wait([self._solo_program])
             return self._data
 
@@ -239,19 +239,26 @@ class Simulation:
         others, all would be compiled again.
         """
         executor = ThreadPoolExecutor(2)
-        alike = executor.submit(lambda: dict(jax.config.values)).result() == dict(jax.config.values)
-        if alike and compiles_ahead():
-            # Traced here: a model's functions need not bear two threads. What is traced in less
-            # time comes first, and compiles while the other is traced.
-            self._solo_program = executor.submit(self._lower_solo_training().compile)
-            if self._has_plain_state():
-                executor.submit(run_block.lower(*self._first_inputs()).compile)
         try:
-            yield  # what fails to compile fails again in the first block, and is explained there
+            self._compile_ahead(executor)
+            yield  # what fails to compile fails again where it is needed, and is explained there
         except BaseException:
             executor.shutdown(wait=False)
             raise
+        finally:
+            self._solo_program = None
         executor.shutdown()
+
+    def _compile_ahead(self, executor: ThreadPoolExecutor) -> None:
+        """Trace the programs here, and begin to compile them in threads of an executor."""
+        settings = executor.submit(lambda: dict(jax.config.values)).result()
+        if settings != dict(jax.config.values) or not compiles_ahead():
+            return
+        # Traced here: a model's functions need not bear two threads. What is traced in less time
+        # comes first, and compiles while the other is traced.
+        self._solo_program = executor.submit(self._lower_solo_training().compile)
+        if self._has_plain_state():
+            executor.submit(run_block.lower(*self._first_inputs()).compile)
 
     def _has_plain_state(self) -> bool:
         """Tell whether zeros can stand for the state, as for keys and weakly typed numbers none."""

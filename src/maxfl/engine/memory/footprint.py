@@ -39,7 +39,7 @@ class Footprint(NamedTuple):
         workspace: What the compiler takes once; it is free again when models are evaluated.
         configuration: What a configuration keeps.
         evaluation: What it takes to show its model to all clients, when none is at work.
-        timing: What the compiler takes for it to time kernels of that.
+        timing: What the compiler takes to time the kernels of that evaluation.
         client: A client at work.
     """
 
@@ -131,9 +131,11 @@ class Predictor:
         steps = training.local_steps if self._descends() else 1
         client = self._step(experiment.max_batch_size, steps)
         if self._judges():
-            # Minibatches depend on nothing that is judged: compilers look them up meanwhile.
+            # Minibatches depend on nothing that is judged, and XLA was seen to have both in memory
+            # at a time. For models that take steps one by one this is somewhat too much.
             client = client.and_too(self._judging(), models)
-        everyone = self._evaluation()
+        # Samples are the same for all configurations, models are not.
+        everyone = self._losses(self._eval_batch.everyone, varying=1)
         return Footprint(
             data=self._data(),
             workspace=_workspace(),
@@ -189,10 +191,6 @@ class Predictor:
     def _scaling(self) -> Scaling:
         """Return from what to what features are scaled, as programs have it."""
         return compiled_scaling(self._in_memory.input_scaling, self._in_memory.train.x)
-
-    def _evaluation(self) -> Work:
-        """Count bytes on the way to all clients' losses, of which a configuration has its own."""
-        return self._losses(self._eval_batch.everyone, varying=1)
 
     def _judging(self) -> Work:
         """Count bytes on the way to a client's losses; its samples are looked up."""
@@ -253,12 +251,11 @@ class Predictor:
 def fits(needed: Footprint, cohort: int, free: int) -> Fits:
     """Return how much fits into so many bytes; at least one of each."""
     room = ROOM * free - needed.data
-    beside = room - needed.workspace
-    clients = max(1, min(cohort, int((beside - needed.configuration) // needed.client)))
-    # Where clients train alone, nothing is shown to all.
-    shown = room // max(1, needed.evaluated)
-    configurations = int(min(beside // needed.at_work(clients), shown))
-    return Fits(max(1, configurations), clients)
+    room_at_work = room - needed.workspace
+    clients = max(1, min(cohort, int((room_at_work - needed.configuration) // needed.client)))
+    at_work = room_at_work // needed.at_work(clients)
+    evaluated = room // max(1, needed.evaluated)  # nothing is, where clients train alone
+    return Fits(max(1, int(min(at_work, evaluated))), clients)
 
 
 def _workspace() -> int:
