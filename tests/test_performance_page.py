@@ -13,6 +13,8 @@ from support.pages import read_csv, read_results, read_rounds, rows_of, shown, w
 PAGE = "docs/performance.md"
 MACHINES = table.ARCHITECTURES
 """Of the records beside other simulators: x86 and ARM."""
+SECOND = "x86_64-second"
+"""Another whole run, on other x86 cores, with more disturbed passes than the record."""
 
 
 def test_the_methods_times_are_those_measured():
@@ -82,7 +84,8 @@ def test_the_page_of_frameworks_has_the_peers_record():
         assert all(each[names.index("cnn")] < 2.1 for each in spreads)
     peers = "flower", "fedjax", "pfl"
     records = [times(machine, "cnn", peer) for machine in MACHINES for peer in peers]
-    words = f"with the CNN, it is {min(records):.1f} to {max(records):.1f}."
+    most = max(times(SECOND, "cnn", peer) for peer in peers)
+    words = f"with the CNN, it is {min(records):.1f} to {max(records):.1f}, and up to {most:.1f} in"
     assert words in words_of("docs/frameworks.md")
 
 
@@ -137,10 +140,14 @@ def test_the_table_of_targets_is_that_of_the_sections():
 
 
 def on_two_cores():
-    """Return what was aimed at on two cores, with what x86 and ARM reached; the demo last."""
-    rows = [
-        [target, x86, arm] for target, x86, arm, _why in rows_of(PAGE, "| target | x86 | ARM |")
-    ]
+    """Return what was aimed at on two cores, with what x86 and ARM reached; the demo last.
+
+    What the second run missed, the first has reached narrowly.
+    """
+    rows = []
+    for target, x86, second, arm, _why in rows_of(PAGE, "| target | x86 | second x86 run | ARM |"):
+        is_narrow = "missed" in second and said(x86)[1] == "reached"
+        rows.append([target, x86 + ", narrowly" * is_narrow, arm])
     demo = [sum(read_results(f"demo-{machine}")["seconds"].values()) for machine in MACHINES]
     return [*rows, ["make demo in 80 s", *(str(s) + ", missed" * (s > 80) for s in demo)]]
 
@@ -159,7 +166,7 @@ def verdict_of(is_reached):
 
 
 def test_what_was_aimed_at_on_two_cores_is_of_the_peers_records():
-    rows = rows_of(PAGE, "| target | x86 | ARM |")
+    rows = rows_of(PAGE, "| target | x86 | second x86 run | ARM |")
     aims = {
         "CNN: 1.5 times NumPy": ("cnn", "numpy", 1.5),
         "CNN: 1.5 times Flower with NumPy clients": ("cnn", "flower", 1.5),
@@ -171,7 +178,7 @@ def test_what_was_aimed_at_on_two_cores_is_of_the_peers_records():
         "the same from the cache in 1.5 s": ("cached", 1.5),
     }
     assert [row[0] for row in rows] == [*aims, *compiled]
-    for i, machine in enumerate(MACHINES, 1):
+    for i, machine in enumerate([MACHINES[0], SECOND, MACHINES[1]], 1):
         seconds = read_results(f"peers-{machine}")["compile_seconds"]
         expected = [aimed_at(machine, *aim) for aim in aims.values()]
         for start, limit in compiled.values():
@@ -183,12 +190,14 @@ def test_what_was_aimed_at_on_two_cores_is_of_the_peers_records():
     assert f"evaluation, without which a round takes {shares} % less" in rows[2][-1]
 
 
-def test_how_many_times_were_disturbed_is_counted():
-    both = [read_results(f"peers-{machine}") for machine in MACHINES]
-    x86, arm = (len(re.findall(r"\(\d", table.disturbed(run)[0])) for run in both)
-    every = {sum(len(w["peers"]) for w in run["workloads"].values()) for run in both}
-    words = f"for {x86} of {every.pop()} times on the x86 cores and for {arm} on the ARM cores"
-    assert not every
+def test_the_second_run_is_whole_and_was_disturbed_more():
+    first, second = (read_results(f"peers-{name}") for name in (MACHINES[0], SECOND))
+    assert not table.why_no_record(second)
+    assert second["machine"]["architecture"] == first["machine"]["architecture"]
+    counts = [len(re.findall(r"\(\d", table.disturbed(run)[0])) for run in (first, second)]
+    assert counts[0] < counts[1]
+    every = sum(len(workload["peers"]) for workload in first["workloads"].values())
+    words = f"for {counts[0]} of its {every} times, and for {counts[1]} of the second's"
     assert words in words_of(PAGE)
 
 
@@ -208,25 +217,14 @@ def aimed_at(machine, workload, peer, aim):
     return f"{ratio:.{digits}f} ({min(ratios):.{digits}f} to {max(ratios):.{digits}f}){verdict}"
 
 
-def test_what_is_taken_off_the_cnns_blocks_is_of_the_records():
-    shares = []
+def test_evaluating_the_cnn_is_nearly_half_of_a_block():
     for machine in MACHINES:
-        cnn = read_results(f"peers-{machine}")["workloads"]["cnn"]
-        ours = cnn["peers"]["maxfl"]
+        ours = read_results(f"peers-{machine}")["workloads"]["cnn"]["peers"]["maxfl"]
+        rounds = read_results(f"peers-{machine}")["workloads"]["cnn"]["rounds"]
+        assert rounds == 3
         evaluation = median(ours["evaluation_passes"])
-        shares.append(100 * evaluation / (evaluation + cnn["rounds"] * ours["ms"]))
-    x86, arm = shares
-    words = f"for the CNN it is {x86:.0f} % of a block on the x86 cores and {arm:.0f} % on the ARM"
-    assert words in words_of(PAGE)
-
-
-def test_the_rules_of_both_records_are_those_of_the_page():
-    x86, arm = (read_results(f"peers-{machine}")["workloads"].values() for machine in MACHINES)
-    assert {workload["blocks"] for workload in x86} == {3}
-    rounds = [workload["rounds"] for workload in x86]
-    words = f"Three blocks of {min(rounds)} to {max(rounds)} rounds make a pass, of which the"
-    assert words in words_of(PAGE)
-    assert not any("blocks" in workload for workload in arm), "the page says that it is older"
+        assert 0.4 < evaluation / (evaluation + rounds * ours["ms"]) < 0.5
+    assert "for the CNN it is nearly half of the block" in words_of(PAGE)
 
 
 def evaluation_share(machine):
