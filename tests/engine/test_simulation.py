@@ -254,7 +254,6 @@ def test_the_first_block_finds_its_program_compiled(compiled, precision):
     with jax.default_matmul_precision(precision) if precision != "default" else nullcontext():
         with simulation.compiling():
             state, prepared = simulation.start(), simulation.prepare()
-            assert compiled.count("jit(train_solo)") == 1
         assert compiled.count("jit(run_block)") == (precision == "default")
         next(simulation.blocks(prepared, state))
     assert compiled.count("jit(run_block)") == 1
@@ -262,57 +261,13 @@ def test_the_first_block_finds_its_program_compiled(compiled, precision):
 
 
 @pytest.mark.parametrize("kept", [lambda: jax.random.key(0), lambda: jax.numpy.asarray(1.0)])
-def test_rounds_are_not_compiled_ahead_for_states_that_zeros_cannot_stand_for(compiled, kept):
+def test_nothing_is_compiled_ahead_for_states_that_zeros_cannot_stand_for(compiled, kept):
     """Keys, and numbers of a weak type: the program of zeros would be another."""
     method = maxfl.fedavg()._replace(init_server=lambda *_: kept())
     simulation = maxfl.Simulation(SMALL, MODEL, method, TRAINING)
     with simulation.compiling():
         pass
     assert "jit(run_block)" not in compiled
-
-
-def test_training_alone_waits_for_its_program(monkeypatch):
-    wanted, ended = threading.Event(), threading.Event()
-
-    def compile_slowly():
-        wanted.wait(20)
-        time.sleep(0.3)
-        ended.set()
-
-    def train(_session, _federation, data, *_):
-        wanted.set()
-        data()
-        return ended.is_set()
-
-    slow = SimpleNamespace(compile=compile_slowly)
-    monkeypatch.setattr(simulation_module, "lower_training", lambda *_: slow)
-    monkeypatch.setattr(simulation_module, "solo_requirements", train)
-    simulation = maxfl.Simulation(SMALL, MODEL, maxfl.maxfl(), TRAINING)
-    with simulation.compiling():
-        assert simulation.prepare()
-
-
-def test_what_fails_to_compile_ahead_is_compiled_where_it_is_needed(monkeypatch):
-    def fail():
-        raise RuntimeError("no memory")
-
-    failing = SimpleNamespace(compile=fail)
-    monkeypatch.setattr(simulation_module, "lower_training", lambda *_: failing)
-    simulation = maxfl.Simulation(SMALL, MODEL, maxfl.maxfl(), TRAINING)
-    with simulation.compiling():
-        found = simulation.prepare()
-    assert np.isfinite(found.solo.judging_loss).all()
-
-
-def test_what_cannot_be_traced_leaves_no_program_behind(monkeypatch):
-    def fail(*_):
-        raise RuntimeError("no shapes")
-
-    monkeypatch.setattr(simulation_module, "run_block", SimpleNamespace(lower=fail))
-    simulation = maxfl.Simulation(SMALL, MODEL, maxfl.maxfl(), TRAINING)
-    with pytest.raises(RuntimeError, match="no shapes"), simulation.compiling():
-        pass
-    assert simulation._solo_program is None
 
 
 def test_an_error_does_not_wait_for_the_compiler(monkeypatch):

@@ -1,7 +1,7 @@
 """Train a federation whose data are in memory: check everything first, then block after block."""
 
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from pathlib import Path
@@ -36,7 +36,7 @@ from maxfl.engine.resources import (
     state_bytes,
 )
 from maxfl.engine.session import Session
-from maxfl.engine.solo import SoloCache, lower_training
+from maxfl.engine.solo import SoloCache
 from maxfl.engine.state import Block, Data, Evaluation, RoundRecord, State, Sweep
 from maxfl.engine.trainer import (
     Prepared,
@@ -130,7 +130,6 @@ class Simulation:
             finetune_steps=finetune_steps, seed=seed,
         )  # fmt: skip
         self.session = Session(experiment, federation, devices, max_parallel)
-        self._solo_program: Future[Any] | None = None
 
     @cached_property
     def eval_federation(self) -> Federation:
@@ -198,14 +197,8 @@ class Simulation:
         ``solo_cache`` holds what was trained alone in earlier simulations and gains that of this
         one, so that none is trained twice.
         """
-
-        def data() -> Data:
-            if self._solo_program is not None:  # or it would be compiled twice
-                wait([self._solo_program])
-            return self._data
-
         return solo_requirements(
-            self.session, self.eval_federation, data, None, progress, solo_cache
+            self.session, self.eval_federation, lambda: self._data, None, progress, solo_cache
         )
 
     def start(self) -> State:
@@ -231,45 +224,28 @@ class Simulation:
 
     @contextmanager
     def compiling(self) -> Iterator[None]:
-        """Compile the programs of solo training and of the rounds meanwhile, at the same time.
+        """Compile the program of the rounds meanwhile; the first block finds it ready.
 
-        The first block finds its program ready, and solo training waits for its own. On a CPU
-        alone: elsewhere the compiler picks kernels by timing them on the devices that clients train
-        on. Threads of their own have JAX's settings of the whole process; where this one has
-        others, all would be compiled again.
+        On a CPU alone: elsewhere the compiler picks kernels by timing them on the devices that
+        clients train on. A thread of its own has JAX's settings of the whole process; where this
+        one has others, the first block would compile again.
         """
-        executor = ThreadPoolExecutor(2)
+        executor = ThreadPoolExecutor(1)
+        alike = executor.submit(lambda: dict(jax.config.values)).result() == dict(jax.config.values)
+        if alike and compiles_ahead() and self._has_plain_state():
+            # Traced here: a model's functions need not bear two threads.
+            executor.submit(run_block.lower(*self._first_inputs()).compile)
         try:
-            self._compile_ahead(executor)
-            yield  # what fails to compile fails again where it is needed, and is explained there
+            yield  # what fails to compile fails again in the first block, and is explained there
         except BaseException:
             executor.shutdown(wait=False)
             raise
-        finally:
-            self._solo_program = None
         executor.shutdown()
-
-    def _compile_ahead(self, executor: ThreadPoolExecutor) -> None:
-        """Trace the programs here, and begin to compile them in threads of an executor."""
-        settings = executor.submit(lambda: dict(jax.config.values)).result()
-        if settings != dict(jax.config.values) or not compiles_ahead():
-            return
-        # Traced here: a model's functions need not bear two threads. What is traced in less time
-        # comes first, and compiles while the other is traced.
-        self._solo_program = executor.submit(self._lower_solo_training().compile)
-        if self._has_plain_state():
-            executor.submit(run_block.lower(*self._first_inputs()).compile)
 
     def _has_plain_state(self) -> bool:
         """Tell whether zeros can stand for the state, as for keys and weakly typed numbers none."""
         leaves = jax.tree.leaves(self.session.state_shape())
         return not any(a.weak_type or jnp.issubdtype(a.dtype, jax.dtypes.extended) for a in leaves)
-
-    def _lower_solo_training(self) -> jax.stages.Lowered:
-        """Trace the program of solo training; which way and configuration is none of its shape."""
-        session, everyone = self.session, np.arange(self.eval_federation.clients)
-        one = session.one_by_one(session.solo_ways[0])[0]
-        return lower_training(session.solo_spec, self._data, one, everyone, None)
 
     def _first_inputs(self) -> tuple[Any, ...]:
         """Return inputs like those of the first block: requirements and state are zeros."""

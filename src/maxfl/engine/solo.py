@@ -1,7 +1,7 @@
 """Clients that train alone, one chunk of them after another."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -75,30 +75,16 @@ def train_clients(
         client_ids: Of all clients in the data, int32; None where they are all there are.
         progress: Called with ("solo training", done, total).
     """
-    chunks, total, done = [], len(slots), 0
-    for chunk in _chunks(spec, data, slots):
-        with explain_lost_peer():
-            results = train_solo(spec, data, hparams, chunk, client_ids)
-        chunks.append(fetch(results, spec.layout.mesh))
-        done = min(done + len(chunk), total)
-        if progress:
-            progress("solo training", done, total)
-    return jax.tree.map(lambda *parts: np.concatenate(parts, axis=1)[0, :total], *chunks)
-
-
-def lower_training(
-    spec: SoloSpec, data: Data, hparams: SoloHParams, slots: Any, client_ids: Any
-) -> jax.stages.Lowered:
-    """Trace the program by which ``train_clients`` trains these clients; its arguments."""
-    return train_solo.lower(spec, data, hparams, next(_chunks(spec, data, slots)), client_ids)
-
-
-def _chunks(spec: SoloSpec, data: Data, slots: Any) -> Iterator[Any]:
-    """Cut the slots of clients into parts of one width, int32; the last slot fills the last one."""
-    total = len(slots)
+    chunks, total = [], len(slots)
     width = _width(spec, len(data.train.offsets) - 1, total)
     for begin in range(0, total, width):
-        yield slots[np.minimum(np.arange(begin, begin + width), total - 1)].astype(np.int32)
+        chunk = np.minimum(np.arange(begin, begin + width), total - 1)
+        with explain_lost_peer():
+            results = train_solo(spec, data, hparams, slots[chunk].astype(np.int32), client_ids)
+        chunks.append(fetch(results, spec.layout.mesh))
+        if progress:
+            progress("solo training", min(begin + width, total), total)
+    return jax.tree.map(lambda *parts: np.concatenate(parts, axis=1)[0, :total], *chunks)
 
 
 def _width(spec: SoloSpec, clients: int, total: int) -> int:

@@ -114,7 +114,7 @@ class Trainer(Protocol):
         """Return the state before the first round."""
 
     def compiling(self) -> AbstractContextManager[Any]:
-        """Compile programs meanwhile, where they are known in advance."""
+        """Compile the program of the rounds meanwhile, where that is known in advance."""
 
     def blocks(
         self, prepared: Prepared, state: State, done: int = 0

@@ -245,7 +245,7 @@ class _Groups(NamedTuple):
         on_leader(self._put_together)
 
     def _compiling(self, g: int) -> AbstractContextManager[Any]:
-        """Compile a group's programs meanwhile, unless the group was begun before.
+        """Compile a group's program meanwhile, unless the group was begun before.
 
         What fails here fails again in the group's turn, and counts there.
         """
